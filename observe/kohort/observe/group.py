@@ -185,6 +185,7 @@ class ObservedGroup:
                 empty_since_ms=self._empty_since_ms,
                 retention_ms=self._facts.offsets_retention_ms,
                 is_group_removed=self._is_removed,
+                is_by_broker=self.is_by_broker,
             )
         )
 
@@ -321,6 +322,7 @@ class ObservedGroup:
                 former_member_id=before.member_id,
                 generation_id=generation_id,
                 former_client_host=before.client_host,
+                former_commit_ms=self._activity(before).last_commit_ms,
             )
         )
 

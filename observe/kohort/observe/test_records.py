@@ -181,10 +181,14 @@ def test_partitions_that_were_never_assigned_are_new_but_not_those_of_a_cooperat
 def test_a_static_member_with_another_id_in_the_same_generation_has_returned() -> None:
     log = Log()
     log.generation(1, {"a~1": [0]}, instance="one")
+    log.now_ms += 5_000
+    log.commit(0, 7)
+    log.now_ms += 300
     log.generation(1, {"a~2": [0]}, instance="one")
     event = log.events()[-1]
     assert isinstance(event, StaticMemberReturned)
     assert (event.former_member_id, event.member.member_id) == ("a~1", "a~2")
+    assert event.former_commit_ms == NOW + 5_000
 
 
 def test_offsets_set_without_members_are_one_event() -> None:
@@ -282,6 +286,7 @@ def test_offsets_removed_together_are_one_event_with_the_age_of_the_newest() -> 
     assert (event.partitions, event.topics, event.kept, event.retention_ms) == (2, ("t",), 0, 60_000)
     assert event.newest_commit_ms == event.empty_since_ms == NOW
     assert event.is_group_removed
+    assert not event.is_by_broker
     assert log.records.groups == {}
 
 
@@ -335,6 +340,16 @@ def test_group_epochs_differ_by_members_and_partitions() -> None:
     assert grown.is_metadata_changed
     assert not left.is_metadata_changed
     assert [each.member.member_id for each in emptied.gone] == ["a"]
+
+
+def test_offsets_of_a_group_with_epochs_are_removed_as_such() -> None:
+    log = Log()
+    epoch(log, 1, {"a": [0]})
+    log.commit(0, 5)
+    log.remove(0)
+    event = log.events()[-1]
+    assert isinstance(event, OffsetsRemoved)
+    assert event.is_by_broker
 
 
 def test_commits_count_for_the_member_that_has_the_partition_now() -> None:

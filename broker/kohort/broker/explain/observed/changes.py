@@ -1,6 +1,8 @@
 """Concludes the cause of a generation, or a group epoch, from its differences to the previous one."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
 
 from kohort.broker.explain.findings import Finding, FindingKind, Likelihood
 from kohort.broker.explain.observed.departures import RETURN_MS_MAX, departure_findings
@@ -23,7 +25,13 @@ Changes = Sequence[GroupChanged]
 Topics = Sequence[TopicsChanged]
 
 
-def change_findings(change: GroupChanged, earlier: Changes, later: Changes, topics: Topics) -> list[Finding]:
+def change_findings(
+    change: GroupChanged,
+    earlier: Changes,
+    later: Changes,
+    topics: Topics,
+    coordinator_moves_ms: Sequence[int] = (),
+) -> list[Finding]:
     """Return the causes of one change; `earlier` and `later` have the oldest first."""
     recent = [each for each in topics if -TOPIC_MS_MAX <= each.since_ms - change.at_ms <= 0]
     returned = _instances(each.member for each in change.gone) & _instances(change.joined)
@@ -32,7 +40,7 @@ def change_findings(change: GroupChanged, earlier: Changes, later: Changes, topi
     found = [*_assignor(change), *_topology(change), *_subscriptions(change, (*earlier, *later), recent)]
     found += [_returned(change, each) for each in sorted(returned)[:MEMBERS_TOLD]]
     for departure in gone[:MEMBERS_TOLD]:
-        found += departure_findings(change, departure, later)
+        found += departure_findings(change, departure, later, coordinator_moves_ms)
     found += [_joined(change, each, earlier) for each in joined[:MEMBERS_TOLD]]
     found += _topics(change, earlier, recent)
     if not found and change.former_generation_id >= 0:
@@ -107,24 +115,45 @@ def _subscriptions(change: GroupChanged, others: Changes, recent: list[TopicsCha
 
     A topic that came or went changes the subscription of every member with that pattern.
     """
-    created = {topic for each in recent for topic in each.created}
-    deleted = {topic for each in recent for topic in each.deleted}
     found: dict[tuple[FindingKind, str], Finding] = {}
     for each in change.resubscribed:
-        kind, about = FindingKind.SUBSCRIPTION_CHANGED, each.client_id
-        is_by_broker = not each.member_id  # The broker itself says which topics the pattern matches.
-        is_everybody = is_by_broker or _is_everybody(change, each, others)
-        if (
-            each.added
-            and not each.dropped
-            and (is_by_broker or created.issuperset(each.added))
-            and is_everybody
-        ):
-            kind, about = FindingKind.TOPIC_CREATED, ", ".join(each.added)
-        elif each.dropped and not each.added and (is_by_broker or deleted.issuperset(each.dropped)):
-            kind, about = FindingKind.TOPIC_DELETED, ", ".join(each.dropped)
-        found.setdefault((kind, about), _resubscribed(kind, about, each))
+        for finding in _resubscription(change, each, others, recent):
+            found.setdefault((finding.kind, finding.about), finding)
     return list(found.values())[:MEMBERS_TOLD]
+
+
+def _resubscription(
+    change: GroupChanged, changed: Resubscription, others: Changes, recent: list[TopicsChanged]
+) -> Iterator[Finding]:
+    own = _resubscribed(FindingKind.SUBSCRIPTION_CHANGED, changed.client_id, changed)
+    by_topics = [
+        _resubscribed(kind, ", ".join(topics), changed)
+        for kind, topics in (
+            (FindingKind.TOPIC_CREATED, changed.added),
+            (FindingKind.TOPIC_DELETED, changed.dropped),
+        )
+        if topics
+    ]
+    if not changed.member_id:  # The broker itself says which topics the pattern matches.
+        yield from by_topics
+        return
+    joined_ms = _joined_ms(changed.member_id, others)
+    created = {topic for each in recent if each.at_ms > joined_ms for topic in each.created}
+    deleted = {topic for each in recent for topic in each.deleted}
+    if not (created.issuperset(changed.added) and deleted.issuperset(changed.dropped)):
+        yield own
+    elif not changed.added or _is_everybody(change, changed, others):
+        yield from by_topics
+    else:  # The others may look for topics later.
+        yield from (
+            msgspec.structs.replace(each, likelihood=Likelihood.POSSIBLE) for each in (own, *by_topics)
+        )
+
+
+def _joined_ms(member_id: str, others: Changes) -> int:
+    """Return when a member joined, 0 where that is not known: no pattern of it matches older topics."""
+    joined = (each.at_ms for each in others for member in each.joined if member.member_id == member_id)
+    return max(joined, default=0)
 
 
 def _is_everybody(change: GroupChanged, changed: Resubscription, others: Changes) -> bool:
@@ -176,10 +205,13 @@ def _grown(
             for each in seen.grown
             if each.topic == grown.topic
         ][:1]
-        sure = Likelihood.CERTAIN
+        sure = Likelihood.CERTAIN if told else Likelihood.LIKELY
         if change.group_type == STREAMS and not told and len(change.grown) > 1:
             sure = Likelihood.POSSIBLE
             told = ["there are more tasks, which do not say to which of their topics partitions were added"]
+        elif not told and _is_second_step(change, earlier):
+            sure = Likelihood.POSSIBLE
+            told = ["partitions that a member has yet to give up are assigned in the next generation"]
         text = f"partitions were added to {grown.topic}: {grown.before} before, {grown.after} now"
         return Finding(FindingKind.PARTITIONS_ADDED, sure, text, (*evidence, *told), grown.topic)
     if not grown.before and not change.joined and not change.resubscribed:
@@ -242,10 +274,15 @@ def _seen_topics(change: GroupChanged, recent: list[TopicsChanged]) -> list[Find
     return found
 
 
+def _is_second_step(change: GroupChanged, earlier: Changes) -> bool:
+    """Whether a cooperative rebalance may end with it, in which members had given up partitions before."""
+    is_soon = bool(earlier) and change.at_ms - earlier[-1].at_ms <= SECOND_STEP_MS_MAX
+    return is_soon and COOPERATIVE in change.protocol_name
+
+
 def _nothing_else(change: GroupChanged, earlier: Changes) -> list[Finding]:
     evidence = "members, subscriptions, assignor and partitions are those of the generation before"
-    is_second_step = earlier and change.at_ms - earlier[-1].at_ms <= SECOND_STEP_MS_MAX
-    if COOPERATIVE in change.protocol_name and change.moved and is_second_step:
+    if change.moved and _is_second_step(change, earlier):
         text = "members gave up partitions that are another's now: the second step of a cooperative rebalance"
         return [Finding(FindingKind.OWNERSHIP_CHANGED, Likelihood.LIKELY, text, (evidence,))]
     text = "a member rejoined, or topics changed in a way that moved nothing"

@@ -7,7 +7,8 @@ long commits no progress for max.poll.interval.ms, and comes back when it is don
 
 The record of a generation comes when all others have joined, which takes long where they are slow. The others
 commit until they learn of the rebalance: their last commit tells when it began. A member was silent for its
-session timeout only if the others went on committing meanwhile.
+session timeout only if the others went on committing meanwhile. Offsets that stand still say nothing where
+nothing was left to read.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,8 @@ RETURN_MS_MAX = 600_000
 """A member that returns later than this counts as a new one."""
 REJOIN_MS_MAX = 6_000
 """How long the others take to notice a rebalance and to join it: two heartbeats."""
+LOOK_MS_MAX = 30_000
+"""So much later the observer may see that another broker coordinates the group."""
 HEARTBEAT_MS_MAX = 5_000
 LATE_COMMIT_MS_MAX = 2_000
 """How long after its last poll a busy client may still commit: at most an eighth of its poll interval."""
@@ -28,30 +31,54 @@ INTERVALS_MIN = 3
 
 
 def departure_findings(
-    change: GroupChanged, departure: Departure, later: Sequence[GroupChanged]
+    change: GroupChanged,
+    departure: Departure,
+    later: Sequence[GroupChanged],
+    coordinator_moves_ms: Sequence[int] = (),
 ) -> list[Finding]:
-    """Return why this member may be gone, the most likely cause first."""
-    member = departure.member
-    session_ms = member.session_timeout_ms or change.session_timeout_ms
-    facts = _Facts(change, departure, session_ms, _returned_ms(change, member, later))
-    if facts.is_stalled:
+    """Return why this member may be gone, the most likely cause first.
+
+    `coordinator_moves_ms`: when the group was seen to have another coordinator.
+    """
+    earliest_ms = change.at_ms - _session_ms(change, departure) - LOOK_MS_MAX
+    since_ms, until_ms = max(departure.last_commit_ms, earliest_ms), change.at_ms + LOOK_MS_MAX
+    was_moved = any(since_ms <= each <= until_ms for each in coordinator_moves_ms)
+    facts = _Facts(change, departure, _returned_ms(change, departure.member, later), was_moved=was_moved)
+    if facts.is_stalled and facts.has_work:
         return [facts.exceeded_poll_interval(Likelihood.LIKELY)]
-    if facts.is_alive_until_late:
+    if facts.is_alive_until_late and not (facts.has_stood_still and facts.has_work):
         return [facts.left(Likelihood.LIKELY)]
     if facts.is_silent_for_session and facts.is_known_alone:
         return [facts.expired(Likelihood.LIKELY)]
     left, expired, late = (
         each(Likelihood.POSSIBLE) for each in (facts.left, facts.expired, facts.exceeded_poll_interval)
     )
+    if facts.is_alive_until_late:
+        return [late, left]
+    if facts.is_stalled:
+        return [late, left, expired]
     return [expired, left, late] if facts.is_almost_silent_for_session else [left, expired, late]
+
+
+def may_have_expired(change: GroupChanged, departure: Departure) -> bool:
+    """Whether it rather missed its session: it used to commit often, and did not until it was gone."""
+    first = departure_findings(change, departure, ())[0]
+    if first.likelihood is not Likelihood.POSSIBLE:
+        return first.kind is FindingKind.MEMBER_EXPIRED
+    return _is_often(departure.commit_interval_ms, _session_ms(change, departure))
+
+
+def _session_ms(change: GroupChanged, departure: Departure) -> int:
+    return departure.member.session_timeout_ms or change.session_timeout_ms
 
 
 class _Facts:
     """The known facts about a member that is gone."""
 
     def __init__(
-        self, change: GroupChanged, departure: Departure, session_ms: int, returned_ms: int | None
+        self, change: GroupChanged, departure: Departure, returned_ms: int | None, *, was_moved: bool
     ) -> None:
+        session_ms = _session_ms(change, departure)
         self._member = departure.member
         self._name = departure.member.group_instance_id or member_name(departure.member.member_id)
         self._session_ms = session_ms
@@ -63,8 +90,11 @@ class _Facts:
         self._is_by_broker = change.is_by_broker
         # How long others committed after its last commit. Where none is left, the record was written at once,
         # unless others have gone as well: the first may have left, and the rest later, instead of a rejoin.
+        # While the coordinator moves nobody can commit: a member that leaves then was silent as well.
         is_last = not change.members and len(change.gone) == 1
-        self.is_known_alone = change.is_by_broker or is_last or bool(change.others_commit_ms)
+        is_alone = change.is_by_broker or is_last or bool(change.others_commit_ms)
+        self.is_known_alone = is_alone and not was_moved
+        self._was_moved = was_moved
         self._alone_ms = self._silent_ms
         if self._silent_ms is not None and not change.is_by_broker and change.others_commit_ms:
             self._alone_ms = max(change.others_commit_ms - departure.last_commit_ms, 0)
@@ -74,13 +104,24 @@ class _Facts:
     @property
     def is_stalled(self) -> bool:
         """Whether its offsets did not move for max.poll.interval.ms, after they had moved often before."""
-        if self._stuck_ms is None or not _is_often(self._departure.progress_interval_ms, self._poll_ms):
+        if self._stuck_ms is None or not self.has_stood_still:
             return False
-        after_ms = self._stuck_ms - self._poll_ms
-        early_ms = min(LATE_COMMIT_MS_MAX, self._poll_ms // 8)
-        if not -early_ms <= after_ms <= self._departure.progress_interval_ms + REJOIN_MS_MAX:
+        if self._stuck_ms - self._poll_ms > self._departure.progress_interval_ms + REJOIN_MS_MAX:
             return False
         return not (self.is_silent_for_session and self._session_ms + REJOIN_MS_MAX >= self._poll_ms)
+
+    @property
+    def has_stood_still(self) -> bool:
+        """Whether its offsets had moved often, and then did not for max.poll.interval.ms at least."""
+        if self._stuck_ms is None or not _is_often(self._departure.progress_interval_ms, self._poll_ms):
+            return False
+        return self._stuck_ms >= self._poll_ms - min(LATE_COMMIT_MS_MAX, self._poll_ms // 8)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether it may have had records to read: not, if the ends of all its partitions are committed."""
+        owned = self._departure.owned
+        return not owned or not all(each.is_read for each in owned)
 
     @property
     def is_alive_until_late(self) -> bool:
@@ -134,6 +175,8 @@ class _Facts:
             yield f"the others committed for {duration(self._alone_ms)} after it"
         if self._silent_ms is not None and self._stuck_ms is not None and self._stuck_ms > self._silent_ms:
             yield f"its offsets had stood still for {duration(self._stuck_ms)}"
+        if self._was_moved:
+            yield "another broker began to coordinate the group about then, and nobody can commit meanwhile"
         if self._poll_ms and not self._is_by_broker:
             yield f"its max.poll.interval.ms is {duration(self._poll_ms)}"
         if self._returned_ms is not None:

@@ -31,6 +31,11 @@ class OwnedPartition(msgspec.Struct, frozen=True, array_like=True):
     offset: int
     end_offset: int = -1
 
+    @property
+    def is_read(self) -> bool:
+        """Whether it is known that nothing is behind the committed offset."""
+        return 0 <= self.end_offset <= max(self.offset, 0)
+
 
 class Departure(msgspec.Struct, frozen=True, omit_defaults=True):
     """A member that is gone, and when it was last known to live and to make progress; 0 for never.
@@ -112,12 +117,16 @@ class GroupChanged(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class StaticMemberReturned(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):
-    """A static member has another member id in the same generation: no other member had to rejoin."""
+    """A static member has another member id in the same generation: no other member had to rejoin.
+
+    `former_commit_ms`: when it committed last under the former one.
+    """
 
     member: ObservedMember
     former_member_id: str
     generation_id: int
     former_client_host: str = ""
+    former_commit_ms: int = TIMES_UNKNOWN
 
 
 class OffsetsRemoved(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -135,6 +144,8 @@ class OffsetsRemoved(ObservedEvent, frozen=True, kw_only=True, omit_defaults=Tru
     empty_since_ms: int = TIMES_UNKNOWN
     retention_ms: int = 0
     is_group_removed: bool = False
+    is_by_broker: bool = False
+    """Of a group with epochs: offsets expire by the time of their commit alone."""
 
 
 class OffsetMove(msgspec.Struct, frozen=True, array_like=True):

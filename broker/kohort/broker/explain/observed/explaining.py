@@ -45,7 +45,8 @@ def explain(events: Iterable[AnyObserved]) -> list[Explanation]:
     changes = [each for each in history if isinstance(each, GroupChanged)]
     topics = [each for each in history if isinstance(each, TopicsChanged)]
     times = [each.at_ms for each in changes]
-    told = _changes(changes, times, topics)
+    coordinator_moves_ms = [each.at_ms for each in history if isinstance(each, CoordinatorMoved)]
+    told = _changes(changes, times, topics, coordinator_moves_ms)
     returns: list[StaticMemberReturned] = []
     for each in history:
         if isinstance(each, StaticMemberReturned):
@@ -72,13 +73,19 @@ def _last_move(at_ms: int, changes: Sequence[GroupChanged], times: Sequence[int]
 
 
 def _changes(
-    changes: Sequence[GroupChanged], times: Sequence[int], topics: Sequence[TopicsChanged]
+    changes: Sequence[GroupChanged],
+    times: Sequence[int],
+    topics: Sequence[TopicsChanged],
+    coordinator_moves_ms: Sequence[int],
 ) -> list[Explanation]:
     """Return the explanations of all changes. `times` are those of the changes, in order."""
     told: list[Explanation] = []
     begin = 0
     for run in runs(changes):
-        found = [_change_findings(changes, times, index, topics) for index in range(begin, begin + len(run))]
+        found = [
+            _change_findings(changes, times, index, topics, coordinator_moves_ms)
+            for index in range(begin, begin + len(run))
+        ]
         whole = run_finding(run, changes[max(begin - EARLIER_MAX, 0) : begin])
         if whole is None:
             told += [_explanation([each], one) for each, one in zip(run, found, strict=True) if one]
@@ -89,7 +96,11 @@ def _changes(
 
 
 def _change_findings(
-    changes: Sequence[GroupChanged], times: Sequence[int], index: int, topics: Sequence[TopicsChanged]
+    changes: Sequence[GroupChanged],
+    times: Sequence[int],
+    index: int,
+    topics: Sequence[TopicsChanged],
+    coordinator_moves_ms: Sequence[int],
 ) -> list[Finding]:
     """Return the findings of one change, the root cause first."""
     change = changes[index]
@@ -97,7 +108,7 @@ def _change_findings(
     end = bisect_right(times, change.at_ms + LOOK_AHEAD_MS)
     earlier, later = changes[begin:index], changes[index + 1 : end]
     behind = [poison(change, earlier), two_applications(change, earlier)]
-    found = change_findings(change, earlier, later, topics)
+    found = change_findings(change, earlier, later, topics, coordinator_moves_ms)
     return [*(each for each in behind if each is not None), *found]
 
 
@@ -147,11 +158,11 @@ def _returned(event: StaticMemberReturned, earlier: Sequence[StaticMemberReturne
     back = Finding(
         FindingKind.STATIC_MEMBER_RETURNED,
         Likelihood.CERTAIN,
-        f"{instance} was restarted and came back under its group.instance.id: nobody had to rebalance",
+        f"{instance} came back under its group.instance.id, restarted or elsewhere: nobody had to rebalance",
         tuple(evidence),
         instance,
     )
-    found = (back,) if shared is None else (shared, back)
+    found = in_order([back] if shared is None else [shared, back])
     return Explanation(event.at_ms, event.at_ms, found, generation_id=event.generation_id)
 
 

@@ -41,7 +41,7 @@ def removal_findings(event: OffsetsRemoved, topics: Sequence[TopicsChanged]) -> 
         evidence.append(f"the group had no member for {duration(empty_ms)}")
     if event.retention_ms:
         evidence.append(f"offsets.retention.minutes is {duration(event.retention_ms)}")
-    silent_ms = min(age_ms, empty_ms) if empty_ms else age_ms
+    silent_ms = min(age_ms, empty_ms) if empty_ms and not event.is_by_broker else age_ms
     if event.retention_ms and silent_ms + EARLY_MS >= event.retention_ms:
         text = f"the offsets of {count} expired: the group starts by its auto.offset.reset"
         return [Finding(FindingKind.OFFSETS_EXPIRED, Likelihood.LIKELY, text, tuple(evidence))]
@@ -68,7 +68,10 @@ def set_findings(event: OffsetsSet, moved: GroupChanged | None = None) -> list[F
         return _share_findings(event, evidence)
     aborted = ", or a transaction was aborted" if event.is_transactional else ""
     if event.members:
-        text = f"a member went back in {_partitions(event.backward)}: its application sought there{aborted}"
+        text = (
+            f"a member went back in {_partitions(event.backward)}: its application sought there, "
+            f"or committed out of order{aborted}"
+        )
         evidence.append(f"the group has {event.members} members, and no tool may set offsets then")
         kind = FindingKind.OFFSETS_WENT_BACK
         if moved is None:

@@ -2,11 +2,11 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 
 from kohort.broker.explain.findings import Finding, FindingKind, Likelihood
-from kohort.broker.explain.observed.departures import RETURN_MS_MAX, departure_findings
+from kohort.broker.explain.observed.departures import RETURN_MS_MAX, may_have_expired
 from kohort.broker.explain.observed.events import (
     Departure,
     GroupChanged,
@@ -29,7 +29,11 @@ STUCK_MAX = 16
 PARTITIONS_TOLD = 4
 INSTANCE_MS_MAX = 600_000
 INSTANCE_RETURNS = 3
-_NUMBERED = re.compile(r"[-_.]?([0-9a-f]{8}-[0-9a-f-]{27}|\d+)$")
+RESTART_MS_MIN = 1_000
+"""No process ends and starts again as soon as this: the former one ran when it was taken over."""
+_POD = "[bcdfghjklmnpqrstvwxz2456789]"
+"""The letters of which Kubernetes makes the names of pods."""
+_NUMBERED = re.compile(rf"[-_.]?([0-9a-f]{{8}}-[0-9a-f-]{{27}}|(?<=-){_POD}{{6,10}}-{_POD}{{5}}|\d+)$")
 
 Run = Sequence[GroupChanged]
 
@@ -119,18 +123,13 @@ def _deployment(run: Run) -> Finding | None:
         "as many members of the same client ids came as had gone, and none of them is gone again",
         _numbers(run),
     )
-    is_sure = len(run) > 1 and 2 * sum(_is_expired(*each) for each in _departures(run)) < len(gone)
+    is_sure = len(run) > 1 and 2 * sum(may_have_expired(*each) for each in _departures(run)) < len(gone)
     sure = Likelihood.LIKELY if is_sure else Likelihood.POSSIBLE
     return Finding(FindingKind.ROLLING_DEPLOYMENT, sure, text, evidence, ", ".join(sorted(stems)))
 
 
 def _departures(run: Run) -> Iterator[tuple[GroupChanged, Departure]]:
     return ((change, departure) for change in run for departure in change.gone)
-
-
-def _is_expired(change: GroupChanged, departure: Departure) -> bool:
-    """Whether it rather missed its session: one that is cut off comes back like one that is restarted."""
-    return departure_findings(change, departure, ())[0].kind is FindingKind.MEMBER_EXPIRED
 
 
 def _storm(run: Run) -> Finding | None:
@@ -164,7 +163,9 @@ def two_applications(change: GroupChanged, earlier: Run) -> Finding | None:
     )
     text = "two applications use one group.id: each gets partitions, and every member waits for both"
     about = ", ".join(pair[1].client_ids)
-    return Finding(FindingKind.TWO_APPLICATIONS, Likelihood.LIKELY, text, evidence, about)
+    is_apart = set(pair[0].topics).isdisjoint(pair[1].topics)
+    sure = Likelihood.LIKELY if is_apart else Likelihood.POSSIBLE  # Else they may change what they read.
+    return Finding(FindingKind.TWO_APPLICATIONS, sure, text, evidence, about)
 
 
 def _strangers(subscribers: Sequence[Subscribers]) -> tuple[Subscribers, Subscribers] | None:
@@ -184,15 +185,28 @@ def poison(change: GroupChanged, earlier: Run) -> Finding | None:
     if not change.gone or len(gone) < POISON_DEPARTURES:
         return None
     stuck = set.intersection(*({(*_place(each), each.offset) for each in one.owned} for _, one in gone))
-    stuck -= {(*_place(each), each.offset) for each in gone[-1][1].owned if _is_read(each)}
+    stuck -= {(*_place(each), each.offset) for each in gone[-1][1].owned if each.is_read}
     has_advanced = any(each.advanced for each in recent if each.at_ms > gone[0][0].at_ms)
     if not stuck or len(stuck) > STUCK_MAX or not has_advanced:
         return None
-    return _poisoned(sorted(stuck), gone)
+    return _poisoned(sorted(stuck), gone, is_handed_on=_is_handed_on(recent, gone))
+
+
+def _is_handed_on(recent: Run, gone: Sequence[tuple[GroupChanged, Departure]]) -> bool:
+    """Whether they may have left in turn, each once, before they had committed anything of a partition.
+
+    In a deployment the same partition may go to one after the other of the members that are about to end.
+    """
+    often = Counter(departure.member.process for each in recent for departure in each.gone)
+    is_once = all(often[departure.member.process] == 1 for _, departure in gone)
+    return is_once and not any(may_have_expired(*each) for each in gone)
 
 
 def _poisoned(
-    stuck: Sequence[tuple[str, int, int]], gone: Sequence[tuple[GroupChanged, Departure]]
+    stuck: Sequence[tuple[str, int, int]],
+    gone: Sequence[tuple[GroupChanged, Departure]],
+    *,
+    is_handed_on: bool,
 ) -> Finding:
     """Return the finding. Many stalled partitions may also be those of one broken process."""
     ends = {_place(each): each.end_offset for each in gone[-1][1].owned}
@@ -214,7 +228,7 @@ def _poisoned(
         evidence.append("there are records behind that offset")
     if len(processes) > 1:
         evidence.append(f"they were {len(processes)} different processes")
-    is_likely = is_behind and (is_narrow or len(processes) > 1)
+    is_likely = is_behind and (is_narrow or len(processes) > 1) and not is_handed_on
     return Finding(
         FindingKind.POISON_RECORD,
         Likelihood.LIKELY if is_likely else Likelihood.POSSIBLE,
@@ -233,11 +247,6 @@ def _place(owned: OwnedPartition) -> tuple[str, int]:
     return owned.topic, owned.partition
 
 
-def _is_read(owned: OwnedPartition) -> bool:
-    """Whether it is known that nothing is behind the committed offset."""
-    return 0 <= owned.end_offset <= max(owned.offset, 0)
-
-
 def same_instance(event: StaticMemberReturned, earlier: Sequence[StaticMemberReturned]) -> Finding | None:
     """Return the finding that a group.instance.id changes its process so often that two must have it."""
     instance = event.member.group_instance_id or ""
@@ -248,8 +257,26 @@ def same_instance(event: StaticMemberReturned, earlier: Sequence[StaticMemberRet
         return None
     within = duration(event.at_ms - former[-1].at_ms)
     text = f"two processes use the group.instance.id {instance}: each fences the other"
-    evidence = (f"it was taken over {times} times within {within}",)
-    return Finding(FindingKind.SAME_INSTANCE, Likelihood.LIKELY, text, evidence, instance)
+    evidence = [f"it was taken over {times} times within {within}"]
+    alive = sum(_is_taken_over(each) for each in (event, *former))
+    if alive:
+        evidence.append(f"the former process had committed within a second before {alive} of these times")
+    hosts = [each.member.client_host for each in (event, *former)]
+    is_to_and_fro = hosts[0] in hosts[2:] and len(set(hosts)) > 1
+    if is_to_and_fro:
+        evidence.append(f"it went to and fro between {' and '.join(sorted(_addresses(hosts)))}")
+    is_sure = is_to_and_fro or 2 * alive > times
+    sure = Likelihood.LIKELY if is_sure else Likelihood.POSSIBLE  # Else one process may end again and again.
+    return Finding(FindingKind.SAME_INSTANCE, sure, text, tuple(evidence), instance)
+
+
+def _addresses(hosts: Iterable[str]) -> set[str]:
+    return {each.lstrip("/") for each in hosts}
+
+
+def _is_taken_over(event: StaticMemberReturned) -> bool:
+    """Whether the former process committed until then."""
+    return event.at_ms - event.former_commit_ms < RESTART_MS_MIN
 
 
 def _stem(client_id: str) -> str:

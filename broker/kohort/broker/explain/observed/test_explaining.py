@@ -359,9 +359,15 @@ def test_two_applications_are_recognized_by_subscription_and_client_ids() -> Non
     assert first(changed(joined=(member("b"),), subscribers=same)).kind is FindingKind.MEMBER_JOINED
 
 
-def returned(at_ms: int, host: str = "/10.0.0.1") -> StaticMemberReturned:
+def returned(at_ms: int, host: str = "/10.0.0.1", silent_ms: int = 400) -> StaticMemberReturned:
     back = msgspec.structs.replace(member("new", instance="one"), client_host=host)
-    return StaticMemberReturned(at_ms=at_ms, member=back, former_member_id="old", generation_id=4)
+    return StaticMemberReturned(
+        at_ms=at_ms,
+        member=back,
+        former_member_id="old",
+        generation_id=4,
+        former_commit_ms=at_ms - silent_ms,
+    )
 
 
 def test_a_static_member_that_returns_once_restarted_and_repeatedly_is_used_twice() -> None:
@@ -498,9 +504,10 @@ def test_a_long_history_is_explained_in_time_for_its_length(monkeypatch: pytest.
         earlier: Sequence[GroupChanged],
         later: Sequence[GroupChanged],
         topics: Sequence[TopicsChanged],
+        coordinator_moves_ms: Sequence[int],
     ) -> list[Finding]:
         seen.append((len(earlier), len(later)))
-        return change_findings(change, earlier, later, topics)
+        return change_findings(change, earlier, later, topics, coordinator_moves_ms)
 
     monkeypatch.setattr(explaining, "change_findings", counted)
     minute_ms, hour_ms = 60_000, 3_600_000
