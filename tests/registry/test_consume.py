@@ -99,6 +99,13 @@ def test_a_value_that_does_not_fit_its_schema_is_named_and_shown_as_it_is(broker
     assert f"the value of {topic}-0 at offset 0: it does not fit schema {schema_id}" in errors
 
 
+def test_a_value_that_is_nested_too_deeply_is_refused(url: str) -> None:
+    schema_id = register(url, f"deep-{uuid.uuid4().hex}", {}, schemaType="JSON")
+    decoder = SchemaDecoder(SchemaRegistry(url))
+    with pytest.raises(UndecodableError, match="nested too deeply"):
+        decoder.json_of(b"\0" + schema_id.to_bytes(4) + b"[" * 100_000)
+
+
 @pytest.mark.parametrize("place", range(4))
 def test_a_value_cut_anywhere_is_decoded_or_refused(url: str, place: int) -> None:
     decoder = SchemaDecoder(SchemaRegistry(url))

@@ -8,7 +8,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
-from kohort.client.avro import Avro
+from kohort.client.avro import Avro, require_fastavro
 from kohort.client.errors import KohortError, MissingExtraError
 from kohort.client.protobuf import read_indexes
 from kohort.client.schema_header import HEADER, MAGIC
@@ -37,30 +37,68 @@ class SchemaDecoder:
 
         Raises: UndecodableError, SchemaRegistryError, NetworkError; MissingExtraError without fastavro.
         """
-        if len(data) < HEADER.size or data[0] != MAGIC:
+        schema_id = schema_id_of(data)
+        if schema_id is None:
             return None
-        schema_id = HEADER.unpack_from(data)[1]
         if schema_id not in self._decoders:
             self._decoders[schema_id] = self._decoder(schema_id)
         decode = self._decoders[schema_id]
-        try:
-            return None if decode is None else decode(data)
-        except (ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError) as error:
-            raise UndecodableError(f"it does not fit schema {schema_id}: {error}") from error
+        return None if decode is None else decode(data)
 
     def _decoder(self, schema_id: int) -> Decode | None:
         try:
-            schema = self._registry.schema(schema_id)
+            return decoder_of(schema_id, self._registry)
         except SchemaRegistryError as error:
             if error.status == NOT_FOUND:
                 return None
             raise
-        if schema.kind == "PROTOBUF":
-            return _protobuf_decoder(schema_id, schema)
-        if schema.kind == "JSON":
-            return _json_text
-        avro = Avro(self._registry)
-        return lambda data: json.dumps(avro(data), ensure_ascii=False, default=_plain)
+
+
+def schema_id_of(data: bytes) -> int | None:
+    """Return the id of the schema that data begins with; None for other data."""
+    if len(data) < HEADER.size or data[0] != MAGIC:
+        return None
+    return int(HEADER.unpack_from(data)[1])
+
+
+def decoder_of(schema_id: int, registry: SchemaRegistry) -> Decode:
+    """Return a function that returns data of this schema as JSON. It raises UndecodableError.
+
+    Raises: UndecodableError, SchemaRegistryError, NetworkError; MissingExtraError without fastavro.
+    """
+    schema = registry.schema(schema_id)
+    if schema.kind == "PROTOBUF":
+        decode = _protobuf_decoder(schema_id, schema)
+    elif schema.kind == "JSON":
+        decode = _json_text
+    else:
+        decode = _avro_decoder(registry)
+
+    def checked(data: bytes) -> str:
+        try:
+            return decode(data)
+        except RecursionError:
+            raise UndecodableError("it is nested too deeply") from None
+        except EOFError:
+            raise UndecodableError(f"it does not fit schema {schema_id}: it ends too early") from None
+        except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
+            raise UndecodableError(f"it does not fit schema {schema_id}: {error}") from error
+
+    return checked
+
+
+def _avro_decoder(registry: SchemaRegistry) -> Decode:
+    avro = Avro(registry)
+    invalid_schema = require_fastavro().schema.SchemaParseException
+
+    def decode(data: bytes) -> str:
+        try:
+            value = avro(data)
+        except invalid_schema as error:
+            raise ValueError(f"the schema is invalid: {error}") from None
+        return json.dumps(value, ensure_ascii=False, default=_plain)
+
+    return decode
 
 
 def _json_text(data: bytes) -> str:
