@@ -36,7 +36,14 @@ from kohort.broker.serving import (
     watchdog,
     watched,
 )
-from kohort.broker.transport.addresses import PLAINTEXT, Address, BrokerAddresses, Listener, bind
+from kohort.broker.transport.addresses import (
+    PLAINTEXT,
+    Address,
+    BrokerAddresses,
+    Listener,
+    bind,
+    reachable_host,
+)
 from kohort.storage import FileSystem
 from kohort.storage.data_directory import META_PROPERTIES
 from kohort.storage.layout import MetaProperties
@@ -48,6 +55,7 @@ DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_HTTP = "127.0.0.1:9644"
 DEFAULT_DATA = "kohort-data"
 ANY_HOST = "*"
+REGISTRY_URL = "kohort.schema.registry.url"
 SPOKEN = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LOOPBACK = ("127.", "localhost", "::1")
 USAGE = 2
@@ -388,6 +396,16 @@ def check_registry(options: ServeOptions, config: BrokerConfig, serve_registry: 
         )
 
 
+def with_own_registry(config: BrokerConfig, address: Address) -> BrokerConfig:
+    """Return the settings with the URL of this process's schema registry, unless they have one.
+
+    A registry that is closed to strangers is closed to the page as well, which has no secret.
+    """
+    texts = config.layer(ConfigSource.STATIC_BROKER)
+    url = f"http://{Address(reachable_host(address.host), address.port)}"
+    return BrokerConfig.parsed({REGISTRY_URL: url, **texts})
+
+
 async def serve(
     options: ServeOptions,
     config: BrokerConfig,
@@ -398,6 +416,8 @@ async def serve(
     with trio.open_signal_receiver(*stop_signals()) as signals, watchdog(config) as dog:
         http, security = bind(options.http), closed_http(config)
         registry = None if options.schema_registry is None else bind(options.schema_registry)
+        if registry is not None and security is None:
+            config = with_own_registry(config, Address(*registry.getsockname()[:2]))
         forget = options.forget_stored_settings
         async with (
             running(config, options.places, filesystem=filesystem, forget_stored_settings=forget) as broker,

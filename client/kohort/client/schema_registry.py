@@ -52,12 +52,16 @@ class SchemaRegistry:
     """A schema registry by its URLs: `SchemaRegistry("http://127.0.0.1:8081")`, or several of one registry.
 
     A URL can contain a user and a password. `ssl_cafile` is a PEM file with the authority that signed the
-    certificate of a registry by https; without it the system's authorities count. Any thread may use it.
+    certificate of a registry by https; without it the system's authorities count. A URL that has not
+    answered for `timeout_seconds` has failed. Any thread may use it.
     Raises: ConfigurationError for an invalid URL or an unreadable file.
     """
 
-    def __init__(self, *urls: str, ssl_cafile: str | None = None) -> None:
+    def __init__(
+        self, *urls: str, ssl_cafile: str | None = None, timeout_seconds: float = TIMEOUT_SECONDS
+    ) -> None:
         self._urls = urls
+        self._timeout_seconds = timeout_seconds
         self._context = None if ssl_cafile is None else _context(ssl_cafile)
         self._schemas: dict[int, RegisteredSchema] = {}
         for each in urls:
@@ -77,6 +81,14 @@ class SchemaRegistry:
     def latest(self, subject: str) -> RegisteredSchema:
         """Return the newest schema of a subject. Raises: SchemaRegistryError, NetworkError."""
         return self._schema_of(self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/latest"))
+
+    def versions(self, schema_id: int) -> list[tuple[str, int]]:
+        """Return the subjects and versions that have the schema of an id.
+
+        Raises: SchemaRegistryError, NetworkError.
+        """
+        found = self._ask("GET", f"/schemas/ids/{schema_id}/versions")
+        return [(str(each["subject"]), int(each["version"])) for each in found]
 
     def register(
         self, subject: str, text: str, kind: str = "AVRO", references: Sequence[SchemaReference] = ()
@@ -124,7 +136,8 @@ class SchemaRegistry:
         for url in self._urls:
             try:
                 content = None if body is None else json.dumps(body).encode()
-                return _answer(url, method, path, content, self._context)
+                connection = _connection(url, self._context, self._timeout_seconds)
+                return _answer(connection, url, method, path, content)
             except (OSError, HTTPException) as error:
                 failures.append(f"{urlsplit(url).hostname}: {error}")
         raise NetworkError(f"the schema registry does not answer: {'; '.join(failures)}")
@@ -142,16 +155,16 @@ def _context(ssl_cafile: str) -> SSLContext:
         raise ConfigurationError(f"ssl_cafile={ssl_cafile}: {error}") from None
 
 
-def _connection(url: str, context: SSLContext | None) -> HTTPConnection:
+def _connection(url: str, context: SSLContext | None, timeout_seconds: float) -> HTTPConnection:
     parts = urlsplit(url)
     host = parts.hostname or ""
     if parts.scheme == "https":
-        return HTTPSConnection(host, parts.port, timeout=TIMEOUT_SECONDS, context=context)
-    return HTTPConnection(host, parts.port, timeout=TIMEOUT_SECONDS)
+        return HTTPSConnection(host, parts.port, timeout=timeout_seconds, context=context)
+    return HTTPConnection(host, parts.port, timeout=timeout_seconds)
 
 
-def _answer(url: str, method: str, path: str, body: bytes | None, context: SSLContext | None) -> Any:
-    parts, connection = urlsplit(url), _connection(url, context)
+def _answer(connection: HTTPConnection, url: str, method: str, path: str, body: bytes | None) -> Any:
+    parts = urlsplit(url)
     headers = {"accept": f"{MEDIA_TYPE}, application/json"}
     if body is not None:
         headers["content-type"] = MEDIA_TYPE

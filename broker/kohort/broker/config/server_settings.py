@@ -12,9 +12,11 @@ from kohort.broker.config.values import (
     LIST,
     LONG,
     LONG_MAX,
+    PASSWORD,
     STRING,
     at_least,
     one_of,
+    registry_urls,
     zero_or_at_least,
 )
 
@@ -188,6 +190,13 @@ class ServerSettings(BrokerSettings):
         True,
         "Whether the live page at the HTTP address may show records of topics. With an authorizer it shows "
         "them only if this is set explicitly and kohort.http.credentials.file is set. Not in Kafka.",
+    )
+    kohort_schema_registry_url: str | None = setting(
+        PASSWORD,
+        None,
+        "The URLs of a schema registry, with commas between them, whose schemas decode the records on the "
+        "live page. A URL may contain a user and a password. Not in Kafka.",
+        registry_urls(),
     )
     kohort_http_writes_enable: bool = setting(
         BOOLEAN,

@@ -83,6 +83,16 @@ def test_a_wrong_value_is_refused_with_one_line_that_names_valid_values(
     assert "\n" not in message
 
 
+@pytest.mark.parametrize("text", ["localhost:8081", "http://", "http://a:b", "http://a,ftp://b", "http://a,"])
+def test_what_is_no_url_of_a_registry_is_refused_and_its_password_hidden(text: str) -> None:
+    name = "kohort.schema.registry.url"
+    urls = "http://ada:secret@one:8081, https://two"
+    assert BrokerConfig.parsed({name: urls}).kohort_schema_registry_url == urls
+    with pytest.raises(ConfigError, match=r"\[hidden\].*http://127.0.0.1:8081"):
+        BrokerConfig.parsed({name: text})
+    assert urls not in repr(BrokerConfig.parsed({name: urls}))
+
+
 def test_an_unknown_name_is_answered_with_the_nearest_one() -> None:
     with pytest.raises(ConfigError, match=r"retenton\.ms \(did you mean retention\.ms\?\)"):
         TopicConfig.parsed({"retenton.ms": "1"})

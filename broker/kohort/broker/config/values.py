@@ -247,6 +247,24 @@ def one_of_in_any_case(*choices: str) -> Validator:
     return Validator(words, check)
 
 
+def registry_urls() -> Validator:
+    """Return the validator of URLs by http or https, with commas between them."""
+
+    def check(value: ConfigValue) -> str | None:
+        from urllib.parse import urlsplit  # noqa: PLC0415  # Few brokers have a URL to check.
+
+        assert isinstance(value, str)
+        try:
+            urls = [urlsplit(each.strip()) for each in value.split(",")]
+            are_right = all(each.scheme in ("http", "https") and each.hostname for each in urls)
+            _ = [each.port for each in urls]
+        except ValueError:
+            are_right = False
+        return None if are_right else "it must be a URL such as http://127.0.0.1:8081"
+
+    return Validator("URLs", check)
+
+
 def each_of(*choices: str) -> Validator:
     """Return the validator of lists that hold only these words."""
     words = ", ".join(choices)

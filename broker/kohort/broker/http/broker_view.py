@@ -213,6 +213,10 @@ class BrokerView:
         """
         return shows_records(self._current.config)
 
+    def schema_registry(self) -> str | None:
+        """Return the URLs of the schema registry that decodes records, with commas; None if there is none."""
+        return self._current.config.kohort_schema_registry_url
+
     def looked_at(self, topic: str, user: str, host: str) -> None:
         """Note a request for records of a topic; `user` is the name of the secret in it."""
         self._looked_at(topic, user, host)

@@ -133,6 +133,7 @@ class FakeView:
     group_list: list[AnyGroup] = field(default_factory=list)
     journals: dict[str, GroupRebalances] = field(default_factory=lambda: {"billing/eu": its_rebalances()})
     messages_shown: bool = True
+    registry_urls: str | None = None
     bindings: list[Binding] = field(default_factory=list)
     looks: list[tuple[str, str, str]] = field(default_factory=list)
     quotas: list[Use] = field(default_factory=list)
@@ -223,6 +224,9 @@ class FakeView:
 
     def shows_messages(self) -> bool:
         return self.messages_shown
+
+    def schema_registry(self) -> str | None:
+        return self.registry_urls
 
     def looked_at(self, topic: str, user: str, host: str) -> None:
         self.looks.append((topic, user, host))

@@ -155,6 +155,10 @@ class View(Protocol):
         """Return whether records may be shown."""
         ...
 
+    def schema_registry(self) -> str | None:
+        """Return the URLs of the schema registry that decodes records, with commas between; None without."""
+        ...
+
     def looked_at(self, topic: str, user: str, host: str) -> None:
         """Note who wants to see records of a topic; `user` is the name of the secret that was shown."""
         ...

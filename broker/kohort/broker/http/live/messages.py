@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import trio
 
+from kohort.broker.http.live.decoding import Datum
 from kohort.broker.http.live.matching import ANY, Match, condition_of
 from kohort.broker.http.live.reading_records import Pace, PartitionReading, Share
 from kohort.broker.http.view import View
@@ -70,6 +71,13 @@ class Question(NamedTuple):
         return end + self.offset if self.offset < 0 else self.offset
 
 
+class Found(NamedTuple):
+    """The answer, and the keys and values in it, which may be decoded."""
+
+    told: Json
+    data: Sequence[Datum]
+
+
 class TooMany(Exception):
     """Too many searches run and wait already."""
 
@@ -123,7 +131,7 @@ class Searches:
     def __init__(self) -> None:
         self._limit = trio.CapacityLimiter(SEARCHES_MAX)
 
-    async def look(self, view: View, asked: Question) -> Json | None:
+    async def look(self, view: View, asked: Question) -> Found | None:
         """Return records and the searched offsets; None if the partition is not here. Raises: TooMany.
 
         `problem` says why no more of a partition can be shown, for example because of a damaged batch.
@@ -168,7 +176,7 @@ async def _opened(view: View, asked: Question, index: int) -> PartitionReading |
     return PartitionReading(index, partition.log, offset=asked.offset_in(index, end), end=end)
 
 
-def _answer(readings: Sequence[PartitionReading], not_searched: Sequence[int], asked: Question) -> Json:
+def _answer(readings: Sequence[PartitionReading], not_searched: Sequence[int], asked: Question) -> Found:
     """Search the partitions. Each gets a share of the limits of a search. Blocks."""
     pace = Pace()
     until, room = time.perf_counter() + SEARCH_SECONDS_MAX, SEARCHED_BYTES_MAX
@@ -190,10 +198,20 @@ def _answer(readings: Sequence[PartitionReading], not_searched: Sequence[int], a
     by_index = {each.index: each for each in readings}
     for index, record in left_out:
         by_index[index].next_offset = min(by_index[index].next_offset, record.offset)
-    return told_of(
+    records = [_as_json(index, record, pace) for index, record in kept]
+    told = told_of(
         [_reading_json(each) for each in sorted(readings, key=lambda each: (each not in missed, each.index))],
-        [_as_json(index, record, pace) for index, record in kept],
+        records,
         not_searched,
+    )
+    return Found(
+        told,
+        [
+            Datum(asked.topic, name == "key", data, shown[name])
+            for shown, (_, record) in zip(records, kept, strict=True)
+            for name, data in (("key", record.key), ("value", record.value))
+            if data is not None
+        ],
     )
 
 
@@ -245,7 +263,7 @@ def _as_json(index: int, record: Record, pace: Pace) -> Json:
     }
 
 
-def _data(data: bytes | None) -> Json | None:
+def _data(data: bytes | None) -> dict[str, Any] | None:
     """Return the first bytes as hexadecimal digits, and also as text if they are UTF-8."""
     if data is None:
         return None

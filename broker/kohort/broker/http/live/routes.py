@@ -1,7 +1,7 @@
 """The live page's paths: its files, its views as JSON, and each view as a feed of events."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,6 +15,7 @@ from kohort.broker.http.conversation import CONVERSATION
 from kohort.broker.http.guard import USER, error_response
 from kohort.broker.http.live import groups, topics, writes
 from kohort.broker.http.live.access import access_view
+from kohort.broker.http.live.decoding import Datum, RecordDecoder
 from kohort.broker.http.live.feed import FeedResponse, Feeds, key_of
 from kohort.broker.http.live.health import health_view
 from kohort.broker.http.live.history import GROUP, TOPIC, History, history_view
@@ -97,8 +98,16 @@ class LivePage:
             return error_response(503, str(error))
         if found is None:
             return error_response(404, f"{topic}-{asked.partition} is not here, or offline")
-        page = await trio.to_thread.run_sync(msgspec.json.encode, found)
+        await self._decode(found.data)
+        page = await trio.to_thread.run_sync(msgspec.json.encode, found.told)
         return Response(page, media_type="application/json")
+
+    async def _decode(self, data: Sequence[Datum]) -> None:
+        """Have keys and values decoded that begin with the id of a schema, if there is a schema registry."""
+        urls = self._view.schema_registry()
+        if urls is not None and any(each.has_schema for each in data):
+            decoder = self._view.part("decoder of records", lambda: RecordDecoder(urls))
+            await decoder.decode(data)
 
     async def write(self, request: Request) -> Response:
         """Change something, where that is allowed."""

@@ -177,6 +177,7 @@ function rows(record, form, isOfAll) {
 
 function line(value, form) {
   if (value === null) return h("span", { class: "soft" }, "null");
+  if (isDecoded(value, form)) return h("div", { class: "line" }, shown(value.decoded.text.slice(0, 300)));
   const isText = value.text !== null && form !== "hex";
   return h("div", { class: "line" }, isText ? shown(value.text.slice(0, 300)) : spaced(value.hex.slice(0, 200)));
 }
@@ -187,15 +188,26 @@ function details(record, form) {
     record.headers_left_out ? h("div", { class: "soft" }, `${count(record.headers_left_out, "more header")} left out`) : null);
 }
 
+// Whether to show the JSON that the broker has decoded by a schema registry's schema.
+function isDecoded(value, form) {
+  return form === "JSON" && typeof value.decoded?.text === "string";
+}
+
+function schema({ schema_id, type, subject, version }) {
+  return [`schema ${schema_id}`, subject && `${shown(subject)} version ${version}`, type && shown(type)].filter(Boolean).join(", ");
+}
+
 // JSON in lines where it is JSON, text where it is text, else hexadecimal digits; the title says which.
 function data(value, form) {
   if (value === null) return h("span", { class: "soft" }, "null");
-  const isCut = value.size * 2 > value.hex.length;
-  const laidOut = form === "JSON" && value.text !== null ? json(value.text) : null;
-  const isText = form !== "hex" && value.text !== null;
+  const decoded = value.decoded, { text, isCut } = isDecoded(value, form) ? { text: decoded.text, isCut: decoded.is_cut }
+    : { text: value.text, isCut: value.size * 2 > value.hex.length };
+  const laidOut = form === "JSON" && text !== null ? json(text) : null;
+  const isText = form !== "hex" && text !== null;
   const kind = laidOut !== null ? "JSON" : isText ? "text" : "hex";
-  return h("div", {}, h("pre", { tabindex: 0 }, laidOut ?? (isText ? lines(value.text) : spaced(value.hex))),
-    h("span", { class: "soft" }, `${kind}, ${bytes(value.size)}${isCut ? ", cut" : ""}`));
+  const title = [kind, decoded && schema(decoded), bytes(value.size), isCut && "cut"].filter(Boolean).join(", ");
+  return h("div", {}, h("pre", { tabindex: 0 }, laidOut ?? (isText ? lines(text) : spaced(value.hex))), h("span", { class: "soft" }, title),
+    decoded?.problem ? h("div", { class: "warn" }, `Not decoded: ${shown(decoded.problem)}`) : null);
 }
 
 function spaced(hex) {
