@@ -18,7 +18,7 @@ from kohort.protocol import (
     streams_group_records,
     transaction_log,
 )
-from kohort.protocol.registry import API_NAMES, declared
+from kohort.protocol.registry import EVERY_API
 from kohort.protocol.schema import Field, Message, Wire
 
 __all__ = ["EVERY_MESSAGE", "Random", "message_of", "random_message", "versions_of"]
@@ -26,7 +26,7 @@ __all__ = ["EVERY_MESSAGE", "Random", "message_of", "random_message", "versions_
 M = TypeVar("M", bound=Message)
 
 EVERY_MESSAGE: tuple[type[Message], ...] = (
-    *(cls for api in declared(API_NAMES).values() for cls in (api.request, api.response)),
+    *(cls for api in EVERY_API.values() for cls in (api.request, api.response)),
     headers.RequestHeader,
     headers.ResponseHeader,
     consumer.ConsumerProtocolSubscription,

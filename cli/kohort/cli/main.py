@@ -20,7 +20,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Return the exit code: 0, 1 for a failure, 2 for a wrong use."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
     if argv[:1] == ["serve"]:
-        from kohort.broker.main import main as serve
+        from kohort.broker.runtime.garbage import without_collections
+
+        with without_collections():  # All that is imported stays.
+            from kohort.broker.main import main as serve
 
         return serve(argv[1:], serve_registry, serve_controlled)
     from kohort.cli.commands import run

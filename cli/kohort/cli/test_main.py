@@ -16,13 +16,17 @@ def in_a_process(*arguments: str) -> Done:
 
 def test_serve_imports_only_the_broker() -> None:
     text = (
-        "import sys\nfrom kohort.cli.main import main\n"
-        "try: main(['serve', '--help'])\nexcept SystemExit: pass\nprint('MODULES', *sys.modules)"
+        "import sys\nstarted = []\n"
+        "sys.addaudithook(lambda event, _: event == 'subprocess.Popen' and started.append(event))\n"
+        "from kohort.cli.main import main\n"
+        "try: main(['serve', '--help'])\nexcept SystemExit: pass\nprint('MODULES', *sys.modules, *started)"
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     modules = done.stdout.partition("MODULES")[2].split()
     assert "kohort.broker.main" in modules
-    assert {"click", "anyio", "kohort.client"}.isdisjoint(modules)
+    assert {"click", "anyio", "kohort.client", "asyncio", "rich", "ssl"}.isdisjoint(modules)
+    assert "kohort.protocol.messages.create_topics" not in modules
+    assert "subprocess.Popen" not in modules, "an import has started a process"
     of_clusters = (
         "kohort.broker.cluster",
         "kohort.broker.controller",

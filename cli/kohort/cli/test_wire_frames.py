@@ -22,19 +22,19 @@ from kohort.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kohort.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kohort.protocol.records import Compression, build_batch, build_transaction_marker
 from kohort.protocol.records.control import ControlType
-from kohort.protocol.registry import API_NAMES, BETWEEN_BROKERS, Api, declared
+from kohort.protocol.registry import APIS, BETWEEN_BROKERS, EVERY_API, Api
 from kohort.protocol.schema import Message
 from tests.messages import random_message, versions_of
 from tests.repetitions import repetitions
 
-EVERY_API = [*declared(API_NAMES).values(), *BETWEEN_BROKERS.values()]
+SPOKEN = [*EVERY_API.values(), *BETWEEN_BROKERS.values()]
 BATCH = build_batch([(1_000, b"k", b"v", (("h", b"x"), ("n", None))), (1_001, None, b"w", ())], base_offset=7)
 FEW = settings(
     max_examples=repetitions(2, by_night=20),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-every_api = pytest.mark.parametrize("api", EVERY_API, ids=lambda api: str(api.name))
+every_api = pytest.mark.parametrize("api", SPOKEN, ids=lambda api: str(api.name))
 randoms = st.randoms(use_true_random=False)
 
 
@@ -210,7 +210,7 @@ def test_values_in_a_topic_with_a_secret_sounding_name_are_shown() -> None:
 
 
 def test_tokens_outside_requests_are_recognized_and_masked() -> None:
-    api = declared(["SaslHandshake"])[17]
+    api = APIS[17]
     talk = Conversation()
     talk.request(request_frame(SaslHandshakeRequest(mechanism="PLAIN"), 0))
     talk.answer(answer_frame(SaslHandshakeResponse(error_code=0, mechanisms=("PLAIN",)), 0, api))
@@ -279,7 +279,7 @@ def test_impossible_lengths_are_reported(text: str) -> None:
 
 
 def test_an_answer_is_recognized_by_its_request() -> None:
-    api = declared(["Heartbeat"])[12]
+    api = APIS[12]
     talk = Conversation()
     frame = answer_frame(random_message(api.response, 4, Random(1)), 4, api)
     assert talk.answer(frame).title == f"answer to a request that was not seen, {len(frame)} bytes"
@@ -288,7 +288,7 @@ def test_an_answer_is_recognized_by_its_request() -> None:
 
 
 def test_an_api_versions_that_is_too_new_is_answered_in_version_0() -> None:
-    api = declared(["ApiVersions"])[18]
+    api = APIS[18]
     body = ResponseHeader(correlation_id=5).encode(0) + ApiVersionsResponse(
         error_code=35, api_keys=()
     ).encode(0)

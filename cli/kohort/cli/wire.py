@@ -16,7 +16,7 @@ from kohort.cli.wire_frames import FrameReading, Reading, as_json, known_api, li
 from kohort.cli.wire_input import bytes_of
 from kohort.client.addresses import parse_address
 from kohort.client.errors import ConfigurationError
-from kohort.protocol.registry import BY_NAME, CLIENT_ONLY, Api, declared
+from kohort.protocol.registry import BY_NAME, CLIENT_ONLY, Api
 
 DAMAGED = 1
 STDIN = "-"
@@ -215,9 +215,7 @@ def _read(data: bytes, answers: str | None, version: int | None, show_secrets: b
 
 def _api(text: str) -> Api:
     """Return the API of that name or key. Raises: click.UsageError."""
-    by_name = {name.lower(): api for name, api in BY_NAME.items()}
-    if text.lower() in (each.lower() for each in CLIENT_ONLY):
-        return next(iter(declared(CLIENT_ONLY).values()))
+    by_name = {api.name.lower(): api for api in (*BY_NAME.values(), *CLIENT_ONLY)}
     found = by_name.get(text.lower()) or (known_api(int(text)) if text.isdecimal() else None)
     if found is None:
         raise click.UsageError(f"there is no API {text!r}")

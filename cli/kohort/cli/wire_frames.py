@@ -19,7 +19,7 @@ from kohort.protocol.consumer import (
 from kohort.protocol.errors import ErrorCode, WireError
 from kohort.protocol.framing import LENGTH_BYTES
 from kohort.protocol.headers import RequestHeader, ResponseHeader
-from kohort.protocol.registry import Api, api_of, declared
+from kohort.protocol.registry import EVERY_API, Api, api_of
 from kohort.protocol.schema import Message
 
 HEADER_BYTES_MIN = 8  # Of a request: API key, version, correlation id.
@@ -31,7 +31,6 @@ ROWS_MAX = 250_000
 SASL_APIS = ("SaslAuthenticate", "AlterUserScramCredentials")
 UNKNOWN_TAG = "unknown tagged field"
 API_VERSIONS, SASL_HANDSHAKE = "ApiVersions", "SaslHandshake"
-UPDATE_FEATURES_KEY = 57
 CONFIGS = "Configs"
 """In the names of the APIs whose values may be secret settings."""
 NAMES_OF_SETTINGS = ("name", "config_name")
@@ -75,9 +74,7 @@ class Reading(Struct, frozen=True):
 
 def known_api(api_key: int) -> Api | None:
     """Return the API that has this key, those included that the broker here does not answer."""
-    if api_key == UPDATE_FEATURES_KEY:
-        return declared(["UpdateFeatures"])[api_key]
-    return api_of(api_key)
+    return EVERY_API.get(api_key) or api_of(api_key)
 
 
 def _is_request(frame: bytes) -> bool:

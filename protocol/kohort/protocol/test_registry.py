@@ -1,11 +1,13 @@
 """The registry against the facts of Apache Kafka 4.4."""
 
+import subprocess
+import sys
 from pkgutil import iter_modules
 
 import pytest
 
 from kohort.protocol import messages
-from kohort.protocol.registry import API_NAMES, APIS, BY_NAME, CLIENT_ONLY, IMPORTED_WHEN_USED, Api, declared
+from kohort.protocol.registry import APIS, BETWEEN_BROKERS, BY_NAME, CLIENT_ONLY, EVERY_API, Api
 
 # Key, name, stable versions, and the first flexible one. InitProducerId 6 is unstable in Kafka 4.4.
 KAFKA_4_4 = """
@@ -79,21 +81,21 @@ KAFKA_4_4 = """
 91 AlterShareGroupOffsets  0     0
 92 DeleteShareGroupOffsets 0     0
 """
-DECLARED = declared(API_NAMES)
+OFFSET_DELETE = "kohort.protocol.messages.offset_delete"
 ROWS = [tuple(line.split()) for line in KAFKA_4_4.strip().splitlines()]
 
 
 @pytest.mark.parametrize("key, name, versions, flexible_from", ROWS, ids=[row[1] for row in ROWS])
 def test_an_api_has_kafkas_versions(key: str, name: str, versions: str, flexible_from: str) -> None:
-    api = DECLARED[int(key)]
+    api = EVERY_API[int(key)]
     assert (api.name, str(api.versions), str(api.flexible_from).lower()) == (name, versions, flexible_from)
 
 
 def test_no_api_is_missing_from_the_table() -> None:
-    assert [str(key) for key in DECLARED] == [row[0] for row in ROWS]
+    assert [str(key) for key in EVERY_API] == [row[0] for row in ROWS]
 
 
-@pytest.mark.parametrize("api", DECLARED.values(), ids=[api.name for api in DECLARED.values()])
+@pytest.mark.parametrize("api", EVERY_API.values(), ids=[api.name for api in EVERY_API.values()])
 def test_request_and_response_belong_together(api: Api) -> None:
     request, response = api.request.declaration(), api.response.declaration()
     assert (request.name, response.name) == (f"{api.name}Request", f"{api.name}Response")
@@ -102,16 +104,28 @@ def test_request_and_response_belong_together(api: Api) -> None:
         response.versions,
         response.flexible,
     )
-    assert (api.name in CLIENT_ONLY) != (api.name in BY_NAME)
+    assert (api in CLIENT_ONLY) != (api.name in BY_NAME)
 
 
-@pytest.mark.parametrize("late", IMPORTED_WHEN_USED, ids=[each.name for each in IMPORTED_WHEN_USED])
-def test_an_api_that_is_imported_late_is_as_it_is_declared(late: Api) -> None:
-    told = DECLARED[late.api_key]
-    for attribute in Api.__slots__:
-        assert getattr(late, attribute) == getattr(told, attribute), attribute
+@pytest.mark.parametrize("api", [*EVERY_API.values(), *BETWEEN_BROKERS.values()], ids=repr)
+def test_an_api_is_what_its_messages_declare(api: Api) -> None:
+    declared = api.request.declaration()
+    assert (api.api_key, api.versions) == (declared.api_key, declared.versions)
+    assert api.flexible_versions == {each for each in api.known_versions if each in declared.flexible}
     with pytest.raises(AttributeError):
-        late.requests  # type: ignore[attr-defined]  # noqa: B018  # There is no such thing.
+        api.requests  # noqa: B018  # There is no such thing.
+
+
+def test_messages_are_imported_when_they_are_first_used() -> None:
+    asked = f"""
+import sys
+from kohort.protocol.registry import APIS
+before = "{OFFSET_DELETE}" in sys.modules
+APIS[47].response
+print(before, "{OFFSET_DELETE}" in sys.modules)
+"""
+    command = [sys.executable, "-c", asked]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "False True\n"
 
 
 def test_an_api_knows_its_flexible_versions() -> None:
@@ -121,4 +135,4 @@ def test_an_api_knows_its_flexible_versions() -> None:
 
 def test_every_module_of_messages_is_an_apis() -> None:
     modules = {each.name for each in iter_modules(messages.__path__) if not each.name.startswith("test_")}
-    assert modules == {DECLARED[key].request.__module__.rpartition(".")[2] for key in DECLARED}
+    assert modules == {EVERY_API[key].request.__module__.rpartition(".")[2] for key in EVERY_API}

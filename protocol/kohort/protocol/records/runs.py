@@ -15,12 +15,12 @@ RECORDS_UNTIL_RETRY = 64  # Records until the next search for a run.
 _ONE_BYTE, _TWO_BYTES, _THREE_BYTES = 64, 8192, 1 << 20  # Varints below these take so many bytes.
 _LAST_BYTES = bytes(range(128))
 _OTHER_BYTES = bytes(range(128, 256))
-_LOWEST = bytes(each[0] for each in VARINTS[:_TWO_BYTES])
-_HIGHEST = bytes(each[-1] for each in VARINTS[:_TWO_BYTES])
+_LOWEST = bytes([each[0] for each in VARINTS])
+_HIGHEST = bytes([each[-1] for each in VARINTS])
 # In varints of three bytes the lower two repeat every 8,192 records, and the highest stays the same
 # meanwhile.
-_LOWEST_OF_THREE = bytes(index << 1 & 127 | 128 for index in range(_TWO_BYTES))
-_MIDDLE = bytes(index >> 6 & 127 | 128 for index in range(_TWO_BYTES))
+_LOWEST_OF_THREE = bytes(range(128, 256, 2)) * 128
+_MIDDLE = bytes([index for index in range(128, 256) for _ in range(64)])
 
 
 class Shape(NamedTuple):
