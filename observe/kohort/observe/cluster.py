@@ -17,7 +17,8 @@ from kohort.client import (
     TopicPartition,
     UnsupportedVersionError,
 )
-from kohort.client.admin_values import ShareGroupOffset
+from kohort.client.admin_values import ClusterDescription, ShareGroupOffset
+from kohort.observe.brokers import ClusterCounts, counted
 from kohort.observe.facts import Facts
 from kohort.observe.kinds import SHARE
 from kohort.observe.pace import Pace
@@ -49,6 +50,7 @@ class Seen(NamedTuple):
     look: ClusterLook
     leaders: dict[tuple[str, int], int]
     topic_names: dict[UUID, str]
+    counts: ClusterCounts = ClusterCounts()
 
 
 class Described(NamedTuple):
@@ -90,7 +92,9 @@ class ClusterQuestions:
         unanswered = [
             name for name, error in failed.items() if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         ]
-        brokers = self._brokers()
+        described = self._described()
+        nodes = () if described is None else described.nodes
+        brokers = {each.node_id for each in nodes}
         if not brokers:
             replicas = (each.replicas for topic in found.values() for each in topic.partitions)
             brokers = {node_id for each in replicas for node_id in each}
@@ -102,15 +106,18 @@ class ClusterQuestions:
         counts = {name: len(each.partitions) for name, each in found.items()}
         look = ClusterLook(self._now_ms(), counts, coordinators, sorted(brokers))
         ids = {each.topic_id: name for name, each in found.items() if each.topic_id.int}
-        return Seen(with_known(look, before, unanswered), leaders, ids)
+        controller = NOWHERE if described is None else described.controller_id
+        return Seen(
+            with_known(look, before, unanswered), leaders, ids, counted(found, nodes, controller, brokers)
+        )
 
-    def _brokers(self) -> set[int]:
-        """Return the brokers; none where the cluster does not say, as before Kafka 2.8."""
+    def _described(self) -> ClusterDescription | None:
+        """Return the cluster's brokers and controller; None where it does not say, as before Kafka 2.8."""
         self._pace.wait()
         try:
-            return {each.node_id for each in self._admin.describe_cluster().nodes}
+            return self._admin.describe_cluster()
         except UnsupportedVersionError:
-            return set()
+            return None
 
     def ends(
         self, places: Places, leaders: Mapping[tuple[str, int], int], *, committed_only: bool = False

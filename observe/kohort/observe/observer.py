@@ -50,6 +50,12 @@ class Observer:
         self._failure: BaseException | None = None
         """What ended the thread that asks, which nothing but `stop` should."""
 
+    @property
+    def bootstrap(self) -> str:
+        """The brokers that are asked first, as --bootstrap-server has them."""
+        servers = self._options.get("bootstrap_servers", "")
+        return servers if isinstance(servers, str) else ",".join(servers)
+
     def stop(self) -> None:
         """Let `run` end. From any thread, or a signal's handler."""
         self._stopping.set()

@@ -4,29 +4,29 @@ Times are in milliseconds since 1970, durations in milliseconds.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
-from kohort.broker.explain.findings import Explanation
-from kohort.broker.explain.observed.explaining import LOOK_BACK_MS, explain
 from kohort.observe.alerting import Alerting
 from kohort.observe.cluster import GROUPS_TOPIC
 from kohort.observe.group import ObservedGroup
-from kohort.observe.lags import PlaceLag
+from kohort.observe.group_json import Json, members_of, offset_of, summary
+from kohort.observe.known import cannot_know, explanations
+from kohort.observe.live import LiveViews, NoGroup
 from kohort.observe.metrics import CONTENT_TYPE, metrics_page
 from kohort.observe.observer import Observer
-from kohort.observe.store import Store, StoreError
+from kohort.observe.store import StoreError
 from kohort.protocol.verdict import worst
 
 JSON = "application/json"
 GROUP_PREFIX = "/api/v1/groups/"
-EVENTS_MAX = 2_000
-SINCE_EVENTS_MAX = 50_000
+LIVE_PREFIX = "/api/v1/live/"
 MS_DIGITS_MAX = 15
 PATHS = {
+    "/": "in a browser, the live page",
     "/metrics": "metrics for Prometheus",
     "/health/live": "200 while the process runs",
     "/health/ready": "200 once all records of __consumer_offsets are read, else 503",
@@ -35,8 +35,6 @@ PATHS = {
     "/api/v1/groups": "every group in short",
     "/api/v1/groups/GROUP": "one group: members, offsets, lag, and why it rebalanced (?since_ms= for all)",
 }
-
-Json = dict[str, object]
 
 
 def wall_ms() -> int:
@@ -65,6 +63,7 @@ class Pages:
         self._alerting = alerting
         self._watched = observer.watched
         self._now_ms = now_ms
+        self._views = LiveViews(observer, now_ms, alerting)
 
     def page(self, target: str) -> Answer:
         """Return the answer for a path with its query."""
@@ -76,13 +75,28 @@ class Pages:
             "/health/ready": lambda: ready_page([self._observer]),
             "/api/v1/cluster": self._cluster,
             "/api/v1/groups": lambda: answer_json(self.groups()),
-            "/api/v1/alerts": lambda: alerts_page(self._alerting),
+            "/api/v1/alerts": lambda: alerts_page(self._alerting, self._observer.name),
         }
         if path in fixed:
             return fixed[path]()
+        if path.startswith(LIVE_PREFIX):
+            return self._live(path.removeprefix(LIVE_PREFIX), urlsplit(target).query)
         if path.startswith(GROUP_PREFIX):
             return self._group(unquote(path.removeprefix(GROUP_PREFIX)), urlsplit(target).query)
         return answer_json({"error": f"there is no page {path}"}, 404)
+
+    def _live(self, name: str, query: str) -> Answer:
+        """Return a view of the live page."""
+        parameters = {key: values[-1] for key, values in parse_qs(query).items()}
+        try:
+            found = self._views.view(name, parameters)
+        except NoGroup as error:
+            return answer_json({"error": str(error)}, 404)
+        except StoreError as error:
+            return answer_json({"error": str(error)}, 503)
+        if found is None:
+            return answer_json({"error": f"there is no view {name}"}, 404)
+        return answer_json(found)
 
     def _cluster(self) -> Answer:
         status, facts = self._watched.status, self._watched.facts
@@ -94,26 +108,14 @@ class Pages:
                 "offsets_retention_ms": facts.offsets_retention_ms,
                 "session_timeout_ms": facts.session_timeout_ms,
                 "open_transactions": [each._asdict() for each in self._watched.transactions.standing],
-                "cannot_know": list(self.unknown()),
+                "cannot_know": [*cannot_know(self._watched)],
             }
         )
-
-    def unknown(self) -> Iterator[str]:
-        """Yield what cannot be known for lack of rights, and what follows from that."""
-        status = self._watched.status
-        if not status.reads_records:
-            yield (
-                f"{GROUPS_TOPIC} may not be read: groups are looked at now and then. What happens "
-                "between two looks, timeouts, subscriptions of classic members, expired and deleted offsets "
-                "are not known."
-            )
-        for name, reason in sorted(status.refused.items()):
-            yield f"{name} was refused: {reason}"
 
     def groups(self) -> list[Json]:
         """Return every group in short."""
         with self._watched.lock:
-            return [_summary(each) for each in self._watched.records.groups.values()]
+            return [summary(each) for each in self._watched.records.groups.values()]
 
     def _group(self, group_id: str, query: str) -> Answer:
         watched, now_ms = self._watched, self._now_ms()
@@ -121,7 +123,7 @@ class Pages:
         if not since.isdecimal() or len(since) > MS_DIGITS_MAX:
             return answer_json({"error": f"since_ms={since} is no time in milliseconds"}, 400)
         try:
-            observed = self._explanations(group_id, int(since))
+            observed = explanations(self._observer, group_id, int(since))
         except StoreError as error:
             return answer_json({"error": str(error)}, 503)
         with watched.lock:
@@ -134,30 +136,18 @@ class Pages:
                 return answer_json({"error": f"there is no group {group_id}"}, 404)
             group = group or ObservedGroup(group_id, watched.facts)
             lag = [watched.lags.lag_of(group_id, each, now_ms) for _, each in sorted(group.places.items())]
-            described = {**_summary(group), "members": [*_members(group)]}
+            described = {**summary(group), "members": [*members_of(group)]}
         return answer_json(
             {
                 **described,
                 "verdict": worst(*(each.verdict for each in lag if each.verdict is not None)),
                 "lag": sum(each.lag or 0 for each in lag),
                 "lag_seconds": max((each.lag_seconds or 0 for each in lag), default=0),
-                "offsets": [_offset(each) for each in lag],
+                "offsets": [offset_of(each) for each in lag],
                 "observed": observed,
-                "cannot_know": list(self.unknown()),
+                "cannot_know": [*cannot_know(watched)],
             }
         )
-
-    def _explanations(self, group_id: str, since_ms: int) -> list[Explanation]:
-        """Return what is stored of a group, explained; what was seen a moment ago may not be stored yet."""
-        most = SINCE_EVENTS_MAX if since_ms else EVENTS_MAX
-        from_ms = max(since_ms - LOOK_BACK_MS, 0)
-        cluster_id = self._watched.status.cluster_id
-        store = Store(self._observer.store_path)
-        try:
-            events = store.events(cluster_id, group_id, since_ms=from_ms, most=most)
-        finally:
-            store.close()
-        return [each for each in explain(events) if each.ended_ms >= since_ms]
 
 
 def prometheus_page(observers: Sequence[Observer], now_ms: int, alerting: Alerting | None) -> Answer:
@@ -166,9 +156,10 @@ def prometheus_page(observers: Sequence[Observer], now_ms: int, alerting: Alerti
     return Answer(200, CONTENT_TYPE, metrics_page(observers, now_ms, senders))
 
 
-def alerts_page(alerting: Alerting | None) -> Answer:
-    """Return the alerts that stand."""
-    return answer_json([] if alerting is None else [each._asdict() for each in alerting.active()])
+def alerts_page(alerting: Alerting | None, cluster: str | None = None) -> Answer:
+    """Return the alerts that stand, of one cluster or of all."""
+    active = [] if alerting is None else alerting.active()
+    return answer_json([each._asdict() for each in active if cluster in {None, each.cluster}])
 
 
 def ready_page(observers: Sequence[Observer]) -> Answer:
@@ -182,50 +173,6 @@ def ready_page(observers: Sequence[Observer]) -> Answer:
     if not reasons:
         return answer_json({"status": "ready"})
     return answer_json({"status": "not ready", "reasons": reasons}, 503)
-
-
-def _summary(group: ObservedGroup) -> Json:
-    snapshot = group.snapshot
-    return {
-        "group_id": group.group_id,
-        "state": "Stable" if snapshot.members else "Empty",
-        "protocol_type": group.kind,
-        "type": group.kind if group.is_by_broker else "classic",
-        "protocol_name": snapshot.protocol_name,
-        "generation_id": snapshot.generation_id,
-        "member_count": len(snapshot.members),
-        "state_since_ms": snapshot.at_ms,
-    }
-
-
-def _members(group: ObservedGroup) -> Iterator[Json]:
-    owned = group.snapshot.owned()
-    for member_id, member in group.snapshot.members.items():
-        activity = group.activities.get(member_id)
-        yield {
-            "member_id": member_id,
-            "group_instance_id": member.group_instance_id,
-            "client_id": member.client_id,
-            "client_host": member.client_host,
-            "topics": member.topics or (member.topic_regex,),
-            "partitions": owned.get(member_id, []),
-            "session_timeout_ms": member.session_timeout_ms,
-            "rebalance_timeout_ms": member.rebalance_timeout_ms,
-            "last_commit_ms": None if activity is None else activity.last_commit_ms or None,
-        }
-
-
-def _offset(lag: PlaceLag) -> Json:
-    return {
-        "topic": lag.topic,
-        "partition": lag.partition,
-        "offset": lag.offset,
-        "commit_timestamp_ms": lag.commit_timestamp_ms,
-        "high_watermark": lag.end_offset,
-        "lag": lag.lag,
-        "lag_seconds": lag.lag_seconds,
-        "verdict": lag.verdict,
-    }
 
 
 def answer_json(content: object, status: int = 200) -> Answer:

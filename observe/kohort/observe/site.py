@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from urllib.parse import unquote, urlsplit
 
 from kohort.observe.alerting import Alerting
+from kohort.observe.group_json import Json
 from kohort.observe.observer import Observer
 from kohort.observe.pages import (
     GROUP_PREFIX,
     PATHS,
     Answer,
-    Json,
     Pages,
     alerts_page,
     answer_json,
@@ -37,7 +37,7 @@ class Site:
     ) -> None:
         self._alerting = alerting
         self._observers = {each.name: each for each in observers}
-        self._pages = {each.name: Pages(each, now_ms) for each in observers}
+        self._pages = {each.name: Pages(each, now_ms, alerting) for each in observers}
         self._now_ms = now_ms
 
     def page(self, target: str) -> Answer:
@@ -51,6 +51,7 @@ class Site:
             "/health/live": lambda: answer_json({"status": "live"}),
             "/health/ready": lambda: ready_page(observers),
             "/api/v1/clusters": lambda: answer_json([_summary(each) for each in observers]),
+            "/api/v1/live/clusters": lambda: answer_json({"clusters": [*map(_summary, observers)]}),
             "/api/v1/groups": lambda: answer_json(self._groups()),
         }
         if path in fixed:
@@ -86,6 +87,7 @@ def _summary(observer: Observer) -> Json:
         "name": observer.name,
         "cluster_id": status.cluster_id,
         "is_ready": status.is_ready,
+        "reads_records": status.reads_records,
         "problem": status.problem,
         "groups": len(observer.watched.records.groups),
         "brokers": observer.watched.look.brokers,

@@ -197,6 +197,15 @@ class Store:
         )
         return dict(self._rows(question, since_ms, cluster, CLUSTER_WIDE))
 
+    def newest_of(self, cluster: str, group_id: str) -> int:
+        """Return the number of a group's newest event, 0 for none. Raises: StoreError."""
+        question = (
+            "SELECT id FROM events WHERE cluster = ? AND group_id = ? ORDER BY at_ms DESC, id DESC LIMIT 1"
+        )
+        rows = self._rows(question, cluster, group_id)
+        number: int = rows[0][0] if rows else 0
+        return number
+
     def newest(self, cluster: str) -> dict[str, int]:
         """Return when the newest event of each group was. Raises: StoreError."""
         question = "SELECT group_id, MAX(at_ms) FROM events WHERE cluster = ? GROUP BY group_id"

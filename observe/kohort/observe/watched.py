@@ -10,12 +10,14 @@ import msgspec
 from kohort.broker.explain.observed.events import AnyObserved
 from kohort.client import BrokerError
 from kohort.client.batches import FetchedBatch
+from kohort.observe.brokers import ClusterCounts
 from kohort.observe.cluster import GROUPS_TOPIC, Seen
 from kohort.observe.facts import Facts
 from kohort.observe.group import ObservedGroup
 from kohort.observe.kinds import SHARE
 from kohort.observe.lags import Lags
 from kohort.observe.records import Records
+from kohort.observe.samples import Samples
 from kohort.observe.store import CLUSTER_WIDE, GroupNews, Store
 from kohort.observe.topics import ClusterLook, coordinators_moved, topics_changed
 from kohort.observe.transactions import Opened, OpenTransactions, Standing, standing_event
@@ -82,6 +84,8 @@ class Watched:
         self.records = Records(self.facts)
         self.lags = Lags(int(interval_seconds * 1_000))
         self.look = ClusterLook()
+        self.counts = ClusterCounts()
+        self.samples = Samples()
         self.transactions = OpenTransactions()
         self._topic_ids: dict[str, UUID] = {}
         self.leaderless: frozenset[int] = frozenset()
@@ -177,7 +181,7 @@ class Watched:
             if changed is not None:
                 self._cluster_news.append((CLUSTER_WIDE, changed))
             self._cluster_news += coordinators_moved(self.look, seen.look, self.records.groups)
-            self.look = seen.look
+            self.look, self.counts = seen.look, seen.counts
             self.leaderless = frozenset(
                 partition
                 for (topic, partition), leader in seen.leaders.items()
@@ -216,8 +220,15 @@ class Watched:
             self.lags.look(ends, at_ms)
             for group_id, group in self.records.groups.items():
                 self.lags.look_at(group_id, group.places)
+            self.samples.take(self.records.groups, self.facts.ends, at_ms)
         if self.status.reads_records:
             self._note_reading(ends.get(GROUPS_TOPIC, {}))
+
+    def samples_wanted(self, group_id: str) -> None:
+        """Note that somebody looks at the samples of a group, if there is such a group."""
+        with self.lock:
+            if group_id in self.records.groups:
+                self.samples.want(group_id)
 
     def note_stable(self, stable: Mapping[str, Mapping[int, int]], at_ms: int) -> list[Standing]:
         """Take last stable offsets; return the partitions whose offset has not moved for long."""
