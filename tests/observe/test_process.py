@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import urllib.request
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,6 +95,31 @@ def test_a_group_is_explained_by_the_command_line(
     )
     assert "LAG-SECONDS" in described.stdout
     assert f'kminion_kafka_consumer_group_members{{group_id="{group_id}"}}' in observer.page("/metrics")
+
+
+def test_the_live_page_shows_groups_their_history_and_the_cluster(
+    bootstrap: str, topic: str, observer: ObserverProcess
+) -> None:
+    group_id = f"group-{uuid.uuid4().hex[:8]}"
+    one = member(bootstrap, group_id, topic)
+    observer.wait_for(group_id, JOINED)
+    request = urllib.request.Request(f"http://{observer.http}/", headers={"accept": "text/html"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert b"/page/app.js" in answer.read()
+    assert "timeline" in observer.page("/page/groups.js")
+    groups = json.loads(observer.page("/api/v1/live/groups"))["groups"]
+    assert {each["group_id"]: each["cause"] for each in groups}[group_id] == JOINED
+    one.call(lambda consumer: consumer.commit())
+    wait_until(lambda: _live(observer, group_id)["offsets"], "its offsets are shown")
+    shown = _live(observer, group_id)
+    assert [each["cause"] for each in shown["rebalances"]] == [JOINED]
+    assert shown["members"][0]["last_commit_ms"] > 0
+    cluster = json.loads(observer.page("/api/v1/live/health"))
+    assert [f"{each['host']}:{each['port']}" for each in cluster["brokers"]] == [bootstrap]
+    assert cluster["controller"] == cluster["brokers"][0]["node_id"]
+    assert cluster["brokers"][0]["in_sync"] == cluster["cluster"]["partitions"] > 0
+    one.close()
 
 
 @pytest.mark.parametrize("kills", range(3))
@@ -190,6 +216,11 @@ def test_two_names_of_one_cluster_are_refused(bootstrap: str, tmp_path: Path) ->
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert ended.returncode == 1
     assert "are the same cluster" in ended.stderr
+
+
+def _live(observer: ObserverProcess, group_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(observer.page(f"/api/v1/live/group?id={group_id}"))
+    return found
 
 
 def _clusters(observer: ObserverProcess) -> dict[str, dict[str, Any]]:

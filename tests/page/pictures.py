@@ -18,6 +18,7 @@ from kohort.client import Consumer, Producer
 from kohort.testing import Broker
 from tests.interop.waiting import wait_until
 from tests.page.browser import Browser, find_chromium
+from tests.page.observed import live_a_day, observer, served
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 SETTLE_SECONDS = 6.0
@@ -42,6 +43,8 @@ def main() -> None:
         time.sleep(10.0)  # One of them.
         storm(broker)
         take(page, broker, folder)
+    with tempfile.TemporaryDirectory() as profile, Browser(program, Path(profile)) as page:
+        take_observer(page, Path(profile), folder)
 
 
 @contextlib.contextmanager
@@ -132,6 +135,17 @@ def take(page: Browser, broker: Broker, folder: Path) -> None:
     page.press("b")
     page.until("document.querySelector('main').innerText.includes('Ready')", "health is shown")
     picture(page, folder / "page-brokers.png")
+
+
+def take_observer(page: Browser, store: Path, folder: Path) -> None:
+    """Take the picture of a group as an observer shows it: a day with a storm in the night."""
+    watching = observer(store)
+    live_a_day(watching)
+    with served([watching]) as address:
+        page.resize(1280, 1260)
+        page.open(f"{address}/#/group?id=g&rebalance=12")
+        page.until("document.querySelector('svg.timeline') !== null", "the group is shown")
+        picture(page, folder / "page-observer.png")
 
 
 def picture(page: Browser, file: Path) -> None:

@@ -1,4 +1,7 @@
-"""No view of the live page keeps anybody out: axe-core over each, wide and on a phone, light and dark."""
+"""No view of the live page keeps anybody out: axe-core over each, wide and on a phone, light and dark.
+
+The page is that of a broker, and that of an observer.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from kohort.testing import Broker
 from tests.interop.threads import meanwhile
 from tests.page.axe import NoAxe, axe_script, violations
 from tests.page.browser import Browser, find_chromium
+from tests.page.observed import first_runs, live_a_day, observer, served
 from tests.page.pictures import busy, storm
 
 CHROMIUM = find_chromium()
@@ -50,6 +54,29 @@ UNUSED = {
     "topics": ("#/topics", "document.querySelector('main .empty') !== null"),
     "cluster": ("#/health", "document.querySelector('main')?.innerText?.includes('Ready')"),
     "transactions": ("#/transactions", "document.querySelector('main .empty') !== null"),
+}
+OBSERVED = {
+    "groups": ("#/groups", "document.querySelectorAll('main tbody tr').length === 1"),
+    "groups, none found": ("#/groups?q=nothing", "document.querySelector('main .empty') !== null"),
+    "group": ("#/group?id=g", "document.querySelector('figure.chart polyline') !== null"),
+    "group, one event": (
+        "#/group?id=g&rebalance=0&hours=168",
+        "document.querySelector('figure.chart polyline') !== null",
+    ),
+    "group, a quiet hour": (
+        "#/group?id=g&hours=1",
+        "document.querySelector('main')?.innerText?.includes('Nothing is known to have happened')",
+    ),
+    "no such group": ("#/group?id=nobody", "document.querySelector('main .bad') !== null"),
+    "cluster": ("#/health", "document.querySelector('main')?.innerText?.includes('offline: no leader')"),
+}
+CLUSTERS = {
+    "clusters": ("", "document.querySelectorAll('main tbody tr').length === 4"),
+    "no group yet": ("none/", "document.querySelector('.start pre') !== null"),
+    "no answer": ("gone/", "document.querySelector('.start .bad') !== null"),
+    "no rights": ("forbidden/", "document.querySelector('.start .warn') !== null"),
+    "no rights, cluster": ("forbidden/#/health", "document.querySelector('main .notice pre') !== null"),
+    "still reading": ("behind/", "document.querySelector('.start') !== null"),
 }
 WINDOWS = [(1280, False), (1280, True), (390, False), (390, True)]
 
@@ -110,14 +137,28 @@ def unused() -> Iterator[Broker]:
         yield broker
 
 
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    watching = observer(tmp_path_factory.mktemp("observed"))
+    live_a_day(watching)
+    with served([watching]) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with served(first_runs(tmp_path_factory.mktemp("clusters"))) as address:
+        yield address
+
+
 FRAME = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
 
 
-def check(page: Browser, broker: Broker, script: str, view: tuple[str, str]) -> None:
+def check(page: Browser, address: str, script: str, view: tuple[str, str]) -> None:
     path, is_there = view
     page.resize(1280, 900)
     page.open("about:blank")
-    page.open(f"{broker.http}/{path}")
+    page.open(f"{address}/{path}")
     page.until(is_there, f"{path} is shown")
     for width, is_dark in WINDOWS:
         page.resize(width, 900, is_dark=is_dark)
@@ -129,14 +170,24 @@ def check(page: Browser, broker: Broker, script: str, view: tuple[str, str]) -> 
 
 @pytest.mark.parametrize("name", USED)
 def test_no_view_keeps_anybody_out(page: Browser, used: Broker, script: str, name: str) -> None:
-    check(page, used, script, USED[name])
+    check(page, used.http, script, USED[name])
 
 
 @pytest.mark.parametrize("name", UNUSED)
 def test_no_view_of_a_broker_that_nobody_uses_does(
     page: Browser, unused: Broker, script: str, name: str
 ) -> None:
-    check(page, unused, script, UNUSED[name])
+    check(page, unused.http, script, UNUSED[name])
+
+
+@pytest.mark.parametrize("name", OBSERVED)
+def test_no_view_of_an_observer_does(page: Browser, observed: str, script: str, name: str) -> None:
+    check(page, observed, script, OBSERVED[name])
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_no_first_view_of_a_cluster_does(page: Browser, clusters: str, script: str, name: str) -> None:
+    check(page, clusters, script, CLUSTERS[name])
 
 
 def test_what_is_wrong_is_found(page: Browser, unused: Broker, script: str) -> None:

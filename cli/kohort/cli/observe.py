@@ -8,10 +8,11 @@ from types import FrameType
 import click
 
 from kohort.cli.observe_targets import targets
+from kohort.cli.observer_site import ObserverSite
 from kohort.cli.options import bootstrap_option
 from kohort.cli.output import print_line
 from kohort.cli.queue_options import log_to_standard_error
-from kohort.cli.status_server import Page, StatusServer
+from kohort.cli.status_server import StatusServer
 from kohort.observe.alerting import Alerting
 from kohort.observe.observer import Observer
 from kohort.observe.observers import Observers, SameClusterError
@@ -44,7 +45,7 @@ def default_store() -> Path:
     metavar="HOST:PORT",
     default=DEFAULT_HTTP,
     show_default=True,
-    help="Serve /api, /metrics and /health there.",
+    help="Serve the live page, /api, /metrics and /health there.",
 )
 @click.option(
     "--interval",
@@ -137,7 +138,8 @@ def observe(
         signal.signal(each, stop)
     alerting = Alerting(observers, endpoints, wall_ms)
     pages = Site(observers, alerting=alerting) if cluster else Pages(observers[0], alerting=alerting)
-    server = StatusServer(http, lambda target: Page(*pages.page(target)))
+    site = ObserverSite(pages.page, [each.name for each in found] if cluster else ())
+    server = StatusServer(http, site.page)
     try:
         host, port = server.server_address[:2]
         print_line(f"kohort observe ready http={host!s}:{port} store={path}")

@@ -4,12 +4,14 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 import click
 
 from kohort.broker.http.guard import HEADERS, AllowedHosts
+from kohort.broker.http.page_files import POLICY, page_file
 from kohort.client.addresses import parse_address
 from kohort.client.errors import ConfigurationError
 
@@ -17,6 +19,13 @@ CONNECTIONS_MAX = 16
 """At once, a thread for each; more are closed."""
 CONNECTION_SECONDS_MAX = 15.0
 """How long a connection lasts, however slowly it is spoken on."""
+
+
+class Question(NamedTuple):
+    """A request: its path with the query, and which content types are welcome."""
+
+    target: str
+    accept: str = ""
 
 
 class Page(NamedTuple):
@@ -32,12 +41,20 @@ NOT_FOUND = Page(404, "text/plain", b"not found\n")
 MISDIRECTED = Page(421, "text/plain", b"this server does not answer to that host name\n")
 
 
+def file_page(name: str, folder: Path) -> Page:
+    """Return a file of a page for a browser."""
+    found = page_file(name, folder)
+    if found is None:
+        return NOT_FOUND
+    return Page(200, found.content_type, found.body, {"content-security-policy": POLICY})
+
+
 class StatusServer(ThreadingHTTPServer):
-    """Answers GET by a function of the path, for whoever asks by an address or a name of this machine."""
+    """Answers GET by a function of the question, for whoever asks by an address or a name of this machine."""
 
     daemon_threads = True
 
-    def __init__(self, http: str, page: Callable[[str], Page]) -> None:
+    def __init__(self, http: str, page: Callable[[Question], Page]) -> None:
         """Serve at HOST:PORT. Raises: click.UsageError for no address, OSError where it is taken."""
         try:
             host, port = parse_address(http)
@@ -75,10 +92,11 @@ class StatusServer(ThreadingHTTPServer):
         """Say nothing of a connection that broke or was cut."""
 
 
-def _handler(page: Callable[[str], Page], hosts: AllowedHosts) -> type[BaseHTTPRequestHandler]:
+def _handler(page: Callable[[Question], Page], hosts: AllowedHosts) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            answer = page(self.path) if hosts.allows(self.headers.get("host")) else MISDIRECTED
+            asked = Question(self.path, self.headers.get("accept", ""))
+            answer = page(asked) if hosts.allows(self.headers.get("host")) else MISDIRECTED
             self.send_response(answer.status)
             for name, value in {**HEADERS, **answer.headers}.items():
                 self.send_header(name, value)

@@ -7,11 +7,11 @@ from contextlib import ExitStack
 import pytest
 
 from kohort.cli import status_server
-from kohort.cli.status_server import NOT_FOUND, Page, StatusServer
+from kohort.cli.status_server import NOT_FOUND, Page, Question, StatusServer
 
 
-def page(path: str) -> Page:
-    return Page(200, "text/plain", b"well") if path == "/" else NOT_FOUND
+def page(question: Question) -> Page:
+    return Page(200, "text/plain", b"well") if question.target == "/" else NOT_FOUND
 
 
 @pytest.fixture

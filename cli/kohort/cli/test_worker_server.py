@@ -85,7 +85,7 @@ def test_probes_json_metrics_and_the_page(address: list[str], backend: str) -> N
         assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
         assert "script-src 'self'" in headers["content-security-policy"]
         assert "worker.js" in body
-        for name in worker_server.ASSETS:
+        for name in worker_server.FILES:
             assert get(f"{address[0]}/page/{name}")[0] == 200
         for path in ("/api/v1/region", "/page/index.html", "/page/../worker_server.py", "/page/", "/nothing"):
             assert get(address[0] + path)[0] == 404

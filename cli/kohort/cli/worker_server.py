@@ -8,8 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -18,7 +17,8 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-from kohort.cli.status_server import NOT_FOUND, Page, StatusServer
+from kohort.broker.http.page_files import ASSETS
+from kohort.cli.status_server import NOT_FOUND, Page, Question, StatusServer, file_page
 from kohort.client.any_thread import from_any_thread
 
 logger = logging.getLogger(__name__)
@@ -28,19 +28,12 @@ ANSWER_SECONDS_MAX = 5.0
 JSON = "application/json"
 STANDS_STILL = Page(503, JSON, b'{"error":"the event loop of this process does not answer"}')
 FAILED = Page(500, JSON, b'{"error":"this page could not be made: see the log"}')
-OWN = files("kohort.cli") / "worker_page"
-SHARED = files("kohort.broker.http") / "live" / "assets"
-ASSETS: Mapping[str, tuple[Traversable, str]] = {
-    "worker.js": (OWN / "worker.js", "text/javascript; charset=utf-8"),
-    "dom.js": (SHARED / "dom.js", "text/javascript; charset=utf-8"),
-    "trend.js": (SHARED / "trend.js", "text/javascript; charset=utf-8"),
-    "style.css": (SHARED / "style.css", "text/css; charset=utf-8"),
-    "icon.svg": (SHARED / "icon.svg", "image/svg+xml"),
+OWN = Path(__file__).parent / "worker_page"
+FILES: Mapping[str, Path] = {
+    "worker.js": OWN,
+    **dict.fromkeys(("dom.js", "trend.js", "style.css", "icon.svg"), ASSETS),
 }
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+"""The folder of each file that the page loads; some are the live page's."""
 
 
 class Worker(Protocol):
@@ -85,13 +78,14 @@ class _Pages:
         self._registry = CollectorRegistry()
         self._registry.register(_Collected(worker))
 
-    def page(self, path: str) -> Page:
-        """Return the answer to a path."""
-        path = path.partition("?")[0]
+    def page(self, question: Question) -> Page:
+        """Return the answer to a question."""
+        path = question.target.partition("?")[0]
         if path == "/":
-            return _asset(OWN / "index.html", "text/html; charset=utf-8")
+            return file_page("index.html", OWN)
         if path.startswith("/page/"):
-            return _asset(*ASSETS[name]) if (name := path.removeprefix("/page/")) in ASSETS else NOT_FOUND
+            name = path.removeprefix("/page/")
+            return file_page(name, FILES[name]) if name in FILES else NOT_FOUND
         answers: Mapping[str, Callable[[], Page]] = {
             "/metrics": lambda: Page(200, CONTENT_TYPE_LATEST, generate_latest(self._registry)),
             "/health/live": lambda: Page(200, JSON, b'{"status":"live"}'),
@@ -142,7 +136,3 @@ class _Collected(Collector):
     def collect(self) -> Iterable[Metric]:
         """Return the worker's metrics."""
         return self._worker.metrics()
-
-
-def _asset(file: Traversable, content_type: str) -> Page:
-    return Page(200, content_type, file.read_bytes(), {"content-security-policy": POLICY})

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 import trio
@@ -21,19 +20,9 @@ from kohort.broker.http.live.health import health_view
 from kohort.broker.http.live.history import GROUP, TOPIC, History, history_view
 from kohort.broker.http.live.messages import Searches, TooMany, question_of
 from kohort.broker.http.live.transactions import transactions_view
+from kohort.broker.http.page_files import POLICY, page_file
 from kohort.broker.http.view import View
 
-ASSETS = Path(__file__).parent / "assets"
-CONTENT_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 PARAMETER_CHARACTERS_MAX = 1_000
 
 Parameters = Mapping[str, str]
@@ -169,11 +158,11 @@ class LivePage:
 
 
 def _file(name: str) -> Response:
-    path = ASSETS / name
-    if "/" in name or path.suffix not in CONTENT_TYPES or not path.is_file():
+    found = page_file(name)
+    if found is None:
         return error_response(404, f"there is no {name}")
     headers = {"content-security-policy": POLICY}
-    return Response(path.read_bytes(), media_type=CONTENT_TYPES[path.suffix], headers=headers)
+    return Response(found.body, media_type=found.content_type, headers=headers)
 
 
 def index() -> Response:

@@ -24,7 +24,7 @@ from kohort.broker.http.live import feed, messages
 from kohort.broker.http.live.groups import GROUPS_SHOWN, OFFSETS_SHOWN, storm
 from kohort.broker.http.live.messages import SHOWN_BYTES
 from kohort.broker.http.live.reading_records import BATCH_OVERHEAD_BYTES, DECOMPRESSED_BYTES_MAX
-from kohort.broker.http.live.routes import ASSETS
+from kohort.broker.http.page_files import ASSETS
 from kohort.broker.http.test_http import FakePartition, FakeView, Site, a_group, a_report
 from kohort.broker.http.test_many_groups import a_group_with_offsets, longest_step
 from kohort.broker.metadata import PartitionState, TopicState

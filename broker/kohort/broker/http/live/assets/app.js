@@ -2,14 +2,15 @@
 
 import { accessView } from "/page/access.js";
 import { healthView } from "/page/cluster.js";
-import { WORKER, h, name, shown } from "/page/dom.js";
+import { CLUSTERS, OBSERVED, WORKER, h, name, shown } from "/page/dom.js";
 import { groupsView, groupView } from "/page/groups.js";
 import { leaveMessages } from "/page/messages.js";
+import { clustersView, observedHealthView } from "/page/observed.js";
 import { topicsView, topicView } from "/page/topics.js";
 import { transactionsView } from "/page/transactions.js";
 
 const POLL_MS = 5000, RETRY_MS = 30_000;
-const VIEWS = {
+const ALL = {
   groups: { draw: groupsView, asks: ["q", "order"], under: "groups" },
   group: { draw: groupView, asks: ["id"], under: "groups" },
   topics: { draw: topicsView, asks: ["q", "internal"], under: "topics" },
@@ -17,6 +18,11 @@ const VIEWS = {
   health: { draw: healthView, asks: ["id"], under: "health" },
   transactions: { draw: transactionsView, asks: [], under: "transactions" },
   access: { draw: accessView, asks: [], under: "access" },
+};
+const VIEWS = !OBSERVED ? ALL : CLUSTERS.length && !WORKER ? { clusters: { draw: clustersView, asks: [], under: "clusters" } } : {
+  groups: ALL.groups,
+  group: { ...ALL.group, asks: ["id", "hours"] },
+  health: { draw: observedHealthView, asks: [], under: "health" },
 };
 const main = document.getElementById("main"), state = document.getElementById("link");
 let feed = null, timer = null, current = null, told = null, address = "", typing = null;
@@ -29,9 +35,15 @@ if (workers.length > 1) {
   document.querySelector("header nav").after(h("nav", { "aria-label": "Workers" }, ...links));
 }
 
+// Each cluster that an observer follows has a page of its own.
+if (CLUSTERS.length) {
+  const link = (href, text) => h("a", { href, ...(href === `${WORKER}/` ? { "aria-current": "page" } : {}) }, text);
+  document.querySelector(".brand").after(h("nav", { "aria-label": "Clusters" }, link("/", "All clusters"), CLUSTERS.map((each) => link(`/${each}/`, each))));
+}
+
 function place() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
-  const view = VIEWS[path] ? path : "groups";
+  const view = VIEWS[path] ? path : Object.keys(VIEWS)[0];
   return { view, parameters: Object.fromEntries(new URLSearchParams(query)) };
 }
 
@@ -61,7 +73,8 @@ function turn() {
   told = null;
   if (next.view !== "topic") leaveMessages();
   if (isOther) main.replaceChildren(h("p", { class: "soft" }, "loading"));
-  follow(`${wanted}/events?${query}`);
+  if (OBSERVED) poll();
+  else follow(`${wanted}/events?${query}`);
 }
 
 function follow(url) {
@@ -77,19 +90,22 @@ function follow(url) {
   };
 }
 
-// Too many look on, or a proxy in between knows no events.
+// Too many look on, or a proxy in between knows no events. An observer has none: it looks every some seconds itself.
 function poll() {
   const wanted = address;
   const ask = async () => {
     if (wanted !== address) return;
     try {
       const answer = await fetch(wanted);
-      take(await answer.json());
-    } catch { tell("the broker does not answer", true); }
+      const next = await answer.json();
+      if (wanted !== address) return;
+      take(next);
+      if (OBSERVED) tell("live");
+    } catch { tell(`the ${OBSERVED ? "observer" : "broker"} does not answer`, true); }
   };
   clearInterval(timer);
   timer = setInterval(ask, POLL_MS);
-  setTimeout(() => { if (wanted === address && feed?.readyState === EventSource.CLOSED) { address = ""; turn(); } }, RETRY_MS);
+  if (!OBSERVED) setTimeout(() => { if (wanted === address && feed?.readyState === EventSource.CLOSED) { address = ""; turn(); } }, RETRY_MS);
   ask();
 }
 
@@ -168,7 +184,7 @@ addEventListener("keydown", (event) => {
   }
   if (["INPUT", "SELECT", "TEXTAREA"].includes(document.activeElement?.tagName)) return;
   const go = { g: "groups", t: "topics", b: "health", x: "transactions", a: "access" }[event.key];
-  if (go) location.hash = `#/${go}`;
+  if (VIEWS[go]) location.hash = `#/${go}`;
   else if (event.key === "/") { event.preventDefault(); document.getElementById("search")?.focus(); }
 });
 document.addEventListener("visibilitychange", () => {

@@ -1,6 +1,6 @@
 // The cluster: its brokers, partitions with a problem, and the health of one broker.
 
-import { bytes, count, duration, facts, h, link, name, number, shown, table } from "/page/dom.js";
+import { bytes, count, duration, facts, h, link, name, number, shown, table, topic } from "/page/dom.js";
 
 export function healthView(told) {
   const { cluster } = told;
@@ -46,17 +46,17 @@ function state(each, told, own) {
 }
 
 // A broker whose session has ended is not in the list, but the partitions with a problem name it.
-function gone(told) {
+export function gone(told) {
   const known = new Set(told.brokers.map((each) => each.node_id));
   const missing = new Set(told.cluster.problems.flatMap((each) => each.replicas).filter((id) => !known.has(id)));
   return [...missing].sort((one, other) => one - other).map((id) =>
     h("p", { class: "warn", role: "alert" }, `Broker ${id} has replicas and is not in the cluster now.`));
 }
 
-function problems(cluster) {
+export function problems(cluster) {
   if (!cluster.problems.length) return null;
   const rows = cluster.problems.map((each) => [
-    h("span", {}, link("topic", { name: each.topic }, name(each.topic)), ` ${each.partition}`),
+    h("span", {}, topic(each.topic), ` ${each.partition}`),
     each.is_offline ? h("span", { class: "bad" }, "offline: no leader") : h("span", { class: "warn" }, "under-replicated"),
     each.leader < 0 ? "none" : number(each.leader), each.replicas.join(", "), each.in_sync.join(", ") || "none",
     each.replicas.filter((id) => !each.in_sync.includes(id)).join(", ") || "–",

@@ -1,7 +1,11 @@
 // Elements, and text that is shown and never obeyed: nothing on this page is made of markup from the wire.
 
-// A page of one of several workers is at /workers/N/, and so is all that it asks.
-export const WORKER = location.pathname.match(/^\/workers\/\d+/)?.[0] ?? "";
+// A page of one of several workers is at /workers/N/, that of one of several clusters of an observer at /NAME/, and so is all that it asks.
+const given = (what) => document.querySelector(`meta[name=${what}]`)?.content ?? null;
+export const WORKER = given("base") ?? location.pathname.match(/^\/workers\/\d+/)?.[0] ?? "";
+
+// Whether `kohort observe` shows the page, and which clusters it names.
+export const OBSERVED = given("clusters") !== null, CLUSTERS = given("clusters")?.split(" ").filter(Boolean) ?? [];
 
 export function h(name, attributes = {}, ...children) {
   const element = document.createElement(name);
@@ -77,6 +81,11 @@ export function duration(ms) {
   if (ms < 7_200_000) return `${Math.round(ms / 60_000)} min`;
   if (ms < 172_800_000) return `${Math.round(ms / 3_600_000)} h`;
   return `${Math.round(ms / 86_400_000)} days`;
+}
+
+// A topic with the link to its view. An observer has none of topics.
+export function topic(text) {
+  return OBSERVED ? name(text) : link("topic", { name: text }, name(text));
 }
 
 export function link(view, parameters, ...children) {

@@ -1,8 +1,9 @@
 // The list of groups, and one group: who owns what, how far it is, and the story of its rebalances.
 
 import { chart, short } from "/page/chart.js";
-import { count, duration, facts, h, link, name, number, shown, table, time } from "/page/dom.js";
+import { OBSERVED, count, duration, facts, h, link, name, number, shown, table, time, topic as topicLink } from "/page/dom.js";
 import { rates, samplesOf, since, spanField, spanOf } from "/page/history.js";
+import { commits, hoursField, inShort, notices, observedStart, unknown } from "/page/observed.js";
 import { deliveries } from "/page/share.js";
 import { firstSteps } from "/page/start.js";
 import { legend, timeline } from "/page/timeline.js";
@@ -14,9 +15,9 @@ const VERDICTS = { OK: "good", WARN: "warn" };
 
 export function groupsView(told, { set, parameters, redraw }) {
   const title = h("h1", {}, "Groups");
-  if (!told.total && !told.loading && !told.unanswered?.length) return [title, firstSteps(redraw)];
+  if (!told.total && !told.loading && !told.unanswered?.length) return [title, OBSERVED ? observedStart(told) : firstSteps(redraw)];
   const rows = told.groups.map((each) => {
-    const looks = note(`group ${each.group_id}`, each.lag);
+    const looks = looksOf(`group ${each.group_id}`, each.lag);
     return [
       h("span", {}, link("group", { id: each.group_id }, name(each.group_id)), " ", stormBadge(each.storm)),
       kind(each.type), state(each.state), number(each.members), number(each.lag), age(each.lag_seconds),
@@ -26,6 +27,7 @@ export function groupsView(told, { set, parameters, redraw }) {
   const states = Object.entries(told.by_state).map(([each, count]) => `${number(count)} ${each}`).join(", ");
   return [
     title,
+    OBSERVED ? notices(told) : null,
     h("div", { class: "tools" },
       search(parameters, set, "Search groups"),
       h("label", {}, "by ", h("select", { onchange: (event) => set({ order: event.target.value }), "aria-label": "Order" },
@@ -45,7 +47,7 @@ export function search(parameters, set, label) {
 }
 
 function stormBadge(count) {
-  return count ? h("span", { class: "badge storm" }, `storm: ${count} in 5 min`) : null;
+  return count ? h("span", { class: "badge storm" }, OBSERVED ? `storm: ${count} rebalances` : `storm: ${count} in 5 min`) : null;
 }
 
 export function kind(text) {
@@ -60,8 +62,14 @@ export function verdict(text) {
   return text ? h("span", { class: `badge ${VERDICTS[text] ?? "bad"}` }, shown(text)) : "–";
 }
 
+// The lag at all looks; none while it is not known.
+function looksOf(key, lag) {
+  return lag === null || lag === undefined ? [] : note(key, lag);
+}
+
 // A line takes two looks; the second comes within seconds.
 function trend(looks) {
+  if (!looks.length) return "–";
   return looks.length < 2 ? h("span", { class: "soft" }, "…") : h("span", {}, line(looks), " ", words(growth(looks)));
 }
 
@@ -70,7 +78,7 @@ export function age(seconds) {
 }
 
 export function groupView(told, { set, parameters, redraw }) {
-  const looks = note(`group ${told.group_id}`, told.lag);
+  const looks = looksOf(`group ${told.group_id}`, told.lag);
   const chosen = Math.min(Number(parameters.rebalance ?? told.rebalances.length - 1), told.rebalances.length - 1);
   return [
     h("h1", {}, link("groups", {}, "Groups"), " / ", name(told.group_id), " ", stormBadge(told.storm)),
@@ -81,13 +89,16 @@ export function groupView(told, { set, parameters, redraw }) {
     ]),
     changes(told),
     told.rebalance ? ongoing(told.rebalance) : null,
-    h("h2", {}, "Rebalances"), timeline(told, chosen, (place) => set({ rebalance: place })),
+    OBSERVED ? h("div", { class: "title-row" }, h("h2", {}, "What happened, and why"), hoursField(told, set)) : h("h2", {}, "Rebalances"),
+    timeline(told, chosen, (place) => set({ rebalance: place })),
     told.rebalances.length ? legend() : null,
     told.rebalances.length ? story(told.rebalances[chosen]) : null,
+    OBSERVED ? inShort(told) : null,
     charts(told, looks, parameters, set, redraw),
-    told.type === "share" ? [h("h2", {}, "Records in hands"), deliveries(told, redraw)] : null,
+    told.type === "share" && !OBSERVED ? [h("h2", {}, "Records in hands"), deliveries(told, redraw)] : null,
     h("h2", {}, "Who owns what"), members(told),
     h("h2", {}, "Offsets"), offsets(told),
+    OBSERVED ? unknown(told) : null,
   ];
 }
 
@@ -96,7 +107,7 @@ function charts(told, looks, parameters, set, redraw) {
   const samples = samplesOf("group", told.group_id, redraw), from = told.now_ms - spanOf(parameters);
   const last = samples.length ? samples[samples.length - 1].ms : 0;
   const lag = [...samples.map((each) => [each.ms, each.amount]), ...looks.filter(([ms]) => ms > last)];
-  const marks = told.rebalances.map((each) => ({ ms: each.started_ms, text: `rebalance ${each.cause.replaceAll("_", " ")}, ${time(each.started_ms)}` }));
+  const marks = told.rebalances.filter((each) => !OBSERVED || each.changes).map((each) => ({ ms: each.started_ms, text: `rebalance ${each.cause.replaceAll("_", " ")}, ${time(each.started_ms)}` }));
   const rate = (value) => since(rates(samples, value), from), shownLag = since(lag, from);
   const range = { from: shownLag[0]?.[0], to: told.now_ms };  // Both charts have the same time range.
   return [
@@ -106,7 +117,7 @@ function charts(told, looks, parameters, set, redraw) {
         empty: "The chart begins with the second look at the group, in some seconds." }),
       told.type === "share" ? null : chart({ title: "Records a second", format: short, marks, ...range,
         lines: [{ name: "written", kind: "two", points: rate((each) => each.position + each.amount) }, { name: "read", kind: "one", points: rate((each) => each.position) }],
-        empty: "The chart begins with the third sample, in half a minute. The broker keeps an hour of what somebody looks at." })),
+        empty: `The chart begins with the third sample, in half a minute. The ${OBSERVED ? "observer keeps an hour" : "broker keeps an hour of what somebody looks at"}.` })),
   ];
 }
 
@@ -119,7 +130,13 @@ function ongoing(rebalance) {
 
 function story(report) {
   return h("div", { class: "story", id: "story", "aria-live": "polite" }, report.story.map((text) =>
-    h("p", { class: text.trimStart().startsWith("What to change:") ? "advice" : null }, shown(text))));
+    h("p", { class: rank(text) }, shown(text))));
+}
+
+// What is to be changed, and what an observer holds for the cause, stand out; what the cause rests on stands back.
+function rank(text) {
+  if (/^ *(What to change:|(Cause|And|Or) \()/.test(text)) return "advice";
+  return OBSERVED && text.startsWith("    ") ? "evidence" : null;
 }
 
 function members(told) {
@@ -127,10 +144,10 @@ function members(told) {
     h("span", {}, name(each.client_id || each.member_id), each.is_leader ? " (leader)" : "",
       h("br"), h("span", { class: "soft" }, name(each.group_instance_id ?? each.member_id))),
     shown(each.client_host), number(each.partitions.length), owned(each.partitions),
-    h("span", {}, each.waits_for ? `waits for ${shown(each.waits_for)}` : `${duration(each.session_left_ms)} of ${duration(each.session_timeout_ms)} left`,
+    OBSERVED ? commits(each, told) : h("span", {}, each.waits_for ? `waits for ${shown(each.waits_for)}` : `${duration(each.session_left_ms)} of ${duration(each.session_timeout_ms)} left`,
       " ", removal(told, each)),
   ]);
-  return [table([["Member"], ["Host", "phone-off"], ["Partitions", "number"], ["Owns"], ["Session", "phone-off"]], rows, "Nobody is in it."),
+  return [table([["Member"], ["Host", "phone-off"], ["Partitions", "number"], ["Owns"], [OBSERVED ? "Commits" : "Session", "phone-off"]], rows, "Nobody is in it."),
     leftOut(told.members_left_out, "member")];
 }
 
@@ -138,7 +155,7 @@ function owned(partitions) {
   const topics = new Map();
   for (const [topic, index] of partitions) topics.set(topic, [...topics.get(topic) ?? [], index]);
   return [...topics].slice(0, 20).map(([topic, indexes]) =>
-    h("div", {}, link("topic", { name: topic }, name(topic)), ` ${ranges(indexes)}`));
+    h("div", {}, topicLink(topic), ` ${ranges(indexes)}`));
 }
 
 export function ranges(indexes) {
@@ -157,10 +174,10 @@ function offsets(told) {
     for (const [topic, index] of member.partitions) owners.set(JSON.stringify([topic, index]), member.client_id || member.member_id);
   }
   const rows = told.offsets.map((each) => {
-    const looks = note(`group ${told.group_id} ${each.topic} ${each.partition}`, each.lag ?? 0);
+    const looks = looksOf(`group ${told.group_id} ${each.topic} ${each.partition}`, each.lag);
     const owner = owners.get(JSON.stringify([each.topic, each.partition]));
-    return [h("span", {}, link("topic", { name: each.topic }, name(each.topic)), ` ${each.partition}`), owner ? name(owner) : "nobody",
-      number(each.offset), number(each.end_offset), number(each.lag), age(each.lag_seconds), words(growth(looks)), verdict(each.verdict)];
+    return [h("span", {}, topicLink(each.topic), ` ${each.partition}`), owner ? name(owner) : "nobody",
+      number(each.offset), number(each.end_offset), number(each.lag), age(each.lag_seconds), looks.length ? words(growth(looks)) : "–", verdict(each.verdict)];
   });
   return [table([["Partition"], ["Read by", "phone-off"], ["Committed", "number phone-off"], ["End", "number phone-off"], ["Lag", "number"],
     ["Age", "number phone-off"], ["Trend"], ["Verdict"]], rows, "It has committed nothing."), leftOut(told.offsets_left_out, "partition")];

@@ -1,0 +1,32 @@
+"""The files of the live page, for all that show it or parts of it: brokers, workers, the observer."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+ASSETS = Path(__file__).parent / "live" / "assets"
+CONTENT_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""The Content-Security-Policy of the page and of its files: nothing from elsewhere, nothing inline."""
+
+
+class PageFile(NamedTuple):
+    """One file, and its content type."""
+
+    content_type: str
+    body: bytes
+
+
+def page_file(name: str, folder: Path = ASSETS) -> PageFile | None:
+    """Return a file of the page, None where there is none of that name. `name` may be a stranger's."""
+    path = folder / name
+    if "/" in name or path.suffix not in CONTENT_TYPES or not path.is_file():
+        return None
+    return PageFile(CONTENT_TYPES[path.suffix], path.read_bytes())
