@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -23,6 +24,9 @@ from tests.repetitions import only_by_night
 
 COMMIT_LATENCY = "org_apache_kafka_consumer_coordinator_commit_latency_avg"
 WITHIN_S = 120.0
+WORKED = re.compile(
+    r"Cause: java-1-\w+ left .*\n  java-1 itself says .*: at most \d{1,2},?\d* m?s between two polls"
+)
 
 
 def page(broker: BrokerProcess, path: str) -> str:
@@ -48,6 +52,12 @@ def prepare(broker: BrokerProcess, topic: str) -> None:
 def facts_of(broker: BrokerProcess, group: str) -> list[str]:
     clients = json.loads(page(broker, f"/api/v1/groups/{group}"))["clients"]
     return [fact for each in clients for fact in each["facts"]]
+
+
+def explained(broker: BrokerProcess, group: str) -> str:
+    """Return what `kohort groups explain` says."""
+    command = [sys.executable, "-m", "kohort.cli", "groups", "explain", group, "--http", broker.http]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 @contextmanager
@@ -86,19 +96,10 @@ def test_librdkafka_sends_what_it_is_asked_for(own_broker: BrokerProcess) -> Non
             lambda: ("rd-group", "rd-group-1") in groups_of(own_broker, COMMIT_LATENCY), "it sends", WITHIN_S
         )
         assert any("a commit takes" in each for each in facts_of(own_broker, "rd-group"))
-        explain = [
-            sys.executable,
-            "-m",
-            "kohort.cli",
-            "groups",
-            "explain",
-            "rd-group",
-            "--http",
-            own_broker.http,
-        ]
-        told = subprocess.run(explain, capture_output=True, text=True, check=True).stdout
+        told = explained(own_broker, "rd-group")
         assert "What its clients say:\n  rd-group-1 (" in told
         assert "    a commit takes" in told
+        assert re.search(r"Cause: .* joined.*\n  rd-group-1 itself says .*: .*a commit took", told)
     text = page(own_broker, "/metrics")
     assert "kohort_client_metrics_left_out_total 0.0" in text
     assert 'kohort_client_metrics_refused_total{error="INVALID_RECORD"}' not in text
@@ -125,6 +126,7 @@ def test_java_sends_what_kafkas_tool_asks_for(own_broker: BrokerProcess, tools: 
             "CommandedMember",
             *("topics", "java-topic", f"bootstrap.servers={own_broker.bootstrap}", "group.id=java-group"),
             *("client.id=java-1", "auto.offset.reset=earliest", "auto.commit.interval.ms=200"),
+            "max.poll.interval.ms=4000",
         )
     except MissingTool as missing:
         pytest.skip(str(missing))
@@ -138,6 +140,9 @@ def test_java_sends_what_kafkas_tool_asks_for(own_broker: BrokerProcess, tools: 
         wait_until(
             lambda: ("java-group", "java-1") in groups_of(own_broker, COMMIT_LATENCY), "it commits", WITHIN_S
         )
+        member.stdin.write("stall 8\n")
+        member.stdin.flush()
+        wait_until(lambda: WORKED.search(explained(own_broker, "java-group")), "it says why", WITHIN_S)
         member.stdin.close()
     gone = tools.run("kafka-client-metrics", *server, "--delete", "--name", "java")
     assert gone.status == 0, gone.err

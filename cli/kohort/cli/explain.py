@@ -22,7 +22,7 @@ from kohort.broker.group.events import GroupLoaded, RebalanceStarted
 from kohort.broker.telemetry.evidence import ClientEvidence
 from kohort.cli.client_settings import with_settings
 from kohort.cli.completion import complete_groups
-from kohort.cli.explain_clients import client_lines, clients_of_body
+from kohort.cli.explain_clients import client_lines, clients_of_body, said_of
 from kohort.cli.explain_source import EventReader, is_observed, timeline_of_body
 from kohort.cli.http_source import group_json, http_option, share_group_jsons
 from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, json_option, open_admin, require_broker
@@ -138,7 +138,9 @@ def _look_at_observed(observed: "ObservedTelling", http: str) -> None:
 
 
 def _look_at_rebalances(telling: "_Telling", http: str) -> None:
-    telling.news(timeline_of_body(group_json(http, telling.group_id)))
+    body = group_json(http, telling.group_id)
+    telling.clients = clients_of_body(body)
+    telling.news(timeline_of_body(body))
 
 
 def _from_events(telling: "_Telling", servers: str, last: int, *, follow: bool) -> None:
@@ -215,7 +217,7 @@ class _Telling:
         elif self.since_ms is not None:
             self._print(self._page(timeline, self.since_ms))
         else:
-            self._print(explanation(self.group_id, timeline, last, _now_ms()))
+            self._print(explanation(self.group_id, timeline, last, _now_ms(), self._said))
         if not self.as_json and self.clients:
             self._print(client_lines(self.clients, _now_ms()))
         if timeline.reports:
@@ -230,6 +232,12 @@ class _Telling:
         if timeline.ongoing is not None:
             yield from began(timeline.ongoing)
             yield from still_missing(timeline.ongoing, _now_ms())
+
+    def _said(self, report: RebalanceReport) -> list[str]:
+        return said_of(report, self.clients)
+
+    def _report_object(self, report: RebalanceReport, advice: tuple[Advice, ...]) -> dict[str, object]:
+        return {**msgspec.structs.asdict(report), "advice": advice, "clients_say": self._said(report)}
 
     def _older_words(self) -> str:
         return (
@@ -246,7 +254,7 @@ class _Telling:
             moves = [each for each in moves if each.at_ms >= self.since_ms]
         return {
             "group_id": self.group_id,
-            "rebalances": [_report_object(report, advice) for report, advice in told],
+            "rebalances": [self._report_object(report, advice) for report, advice in told],
             "fail_overs": moves,
             "ongoing": None if ongoing is None else _ongoing_object(ongoing),
             "advice": same_instance(timeline.fenced),
@@ -274,9 +282,9 @@ class _Telling:
                 self._last_shown = _place_of(report)
                 advice = advise(report, reports[:place])
                 if self.as_json:
-                    print_encoded(msgspec.json.encode(_report_object(report, advice)))
+                    print_encoded(msgspec.json.encode(self._report_object(report, advice)))
                 else:
-                    self._print([*story(report, advice), ""])
+                    self._print([*story(report, advice, self._said(report)), ""])
         ongoing = timeline.ongoing
         if ongoing is not None and time.monotonic() - self._reminded >= REMIND_SECONDS:
             self._reminded = time.monotonic()
@@ -291,10 +299,6 @@ class _Telling:
 
 def _place_of(report: RebalanceReport) -> tuple[int, int]:
     return report.started_ms + report.still_ms, report.generation_id
-
-
-def _report_object(report: RebalanceReport, advice: tuple[Advice, ...]) -> dict[str, object]:
-    return {**msgspec.structs.asdict(report), "advice": advice}
 
 
 def _ongoing_object(ongoing: OngoingRebalance) -> dict[str, object]:

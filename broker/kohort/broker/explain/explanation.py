@@ -1,15 +1,21 @@
 """The text of `kohort groups explain`: the last rebalances of a group, and the one in progress."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kohort.broker.explain.advice import advice_of, same_instance
+from kohort.broker.explain.events import RebalanceReport
 from kohort.broker.explain.story import began, fail_over, still_missing, story
 from kohort.broker.explain.timeline import OngoingRebalance, Timeline
 from kohort.broker.explain.views import GroupView
 from kohort.broker.group.events import GroupLoaded
 
+Said = Callable[[RebalanceReport], Sequence[str]]
+"""Returns what clients say themselves about the time of a rebalance."""
 
-def explanation(group_id: str, timeline: Timeline, last: int, now_ms: int) -> Iterator[str]:
+
+def explanation(
+    group_id: str, timeline: Timeline, last: int, now_ms: int, said: Said = lambda _report: ()
+) -> Iterator[str]:
     """Yield the lines about the last rebalances of a group."""
     told = advice_of(timeline.reports)[-last:]
     moves = list(timeline.fail_overs)[-last:]
@@ -19,7 +25,7 @@ def explanation(group_id: str, timeline: Timeline, last: int, now_ms: int) -> It
         earlier = [each for each in moves if each.at_ms < report.started_ms]
         moves = moves[len(earlier) :]
         yield from fail_overs(earlier)
-        yield from story(report, advice)
+        yield from story(report, advice, said(report))
         yield ""
     yield from fail_overs(moves)
     if timeline.ongoing is not None:

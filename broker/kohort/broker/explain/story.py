@@ -46,8 +46,8 @@ def clock_time(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def story(report: RebalanceReport, advice: Sequence[Advice]) -> list[str]:
-    """Return the lines about a completed rebalance."""
+def story(report: RebalanceReport, advice: Sequence[Advice], said: Sequence[str] = ()) -> list[str]:
+    """Return the lines about a completed rebalance; `said`: what clients say themselves of that time."""
     lines = [
         f"{clock_time(report.started_ms)}  {'epoch' if report.is_by_broker else 'generation'} "
         f"{report.generation_id}, "
@@ -55,6 +55,7 @@ def story(report: RebalanceReport, advice: Sequence[Advice]) -> list[str]:
         f"  Cause: {cause_words(report.cause)}.",
     ]
     lines += _further(report.further_causes)
+    lines += [f"  {each}." for each in said]
     if report.is_by_broker:
         lines += _by_broker(report)
     else:

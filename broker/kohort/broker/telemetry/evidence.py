@@ -11,7 +11,19 @@ import msgspec
 from kohort.broker.telemetry.reports import Report
 
 CONSUMER = "org.apache.kafka.consumer."
+SECONDS = ".seconds.ago"
+WINDOW_MS = 60_000
+"""Of how long a time a client's highest value is: Java's, of two samples of 30 s."""
 Words = Callable[[float], str]
+
+
+class ClientPeak(msgspec.Struct, frozen=True):
+    """The highest number of the last ten minutes, when the client sent it, and of which time it may be."""
+
+    text: str
+    at_ms: int
+    since_ms: int
+    until_ms: int
 
 
 class ClientEvidence(msgspec.Struct, frozen=True):
@@ -24,6 +36,7 @@ class ClientEvidence(msgspec.Struct, frozen=True):
     at_ms: int
     is_ended: bool
     facts: tuple[str, ...]
+    peaks: tuple[ClientPeak, ...] = ()
 
 
 def evidence_of(reports: Iterable[Report]) -> list[ClientEvidence]:
@@ -37,6 +50,7 @@ def evidence_of(reports: Iterable[Report]) -> list[ClientEvidence]:
             each.at_ms,
             each.is_ended,
             tuple(_facts(each)),
+            tuple(_peaks(each)),
         )
         for each in reports
     ]
@@ -48,6 +62,15 @@ def _facts(report: Report) -> Iterator[str]:
         value = report.value(CONSUMER + name)
         if value is not None:
             yield words(value)
+
+
+def _peaks(report: Report) -> Iterator[ClientPeak]:
+    for name, words in _WORDS.items():
+        peak = report.peaks.get(CONSUMER + name)
+        if peak is not None and peak.value > 0:
+            took_ms = int(peak.value * (1_000 if name.endswith(SECONDS) else 1))
+            since_ms = peak.at_ms - took_ms - report.interval_ms - WINDOW_MS
+            yield ClientPeak(words(peak.value), peak.at_ms, since_ms, peak.at_ms + report.interval_ms)
 
 
 def _milliseconds(value: float) -> str:

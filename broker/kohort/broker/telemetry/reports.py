@@ -11,6 +11,8 @@ from sys import getsizeof
 from typing import NamedTuple
 from uuid import UUID
 
+import msgspec
+
 from kohort.broker.telemetry.otlp import TEXT_MAX, Attributes, Point, Resource
 
 CLIENTS_MAX = 2_000
@@ -24,7 +26,28 @@ CLIENT_BYTES, SERIES_BYTES, ATTRIBUTE_BYTES = 1_000, 300, 72
 INTERVALS_KEPT = 3
 KEPT_MS_MIN = 600_000
 
+PEAK_MS_MAX = 600_000
+PEAK_BYTES = 250
+PEAKS = frozenset(
+    f"org.apache.kafka.consumer.{each}"
+    for each in (
+        "time.between.poll.max",
+        "last.poll.seconds.ago",
+        "coordinator.commit.latency.max",
+        "coordinator.rebalance.latency.max",
+        "coordinator.heartbeat.response.time.max",
+    )
+)
+"""Clients forget their highest numbers after a minute; those of ten minutes say why a member was gone."""
+
 SeriesKey = tuple[str, Attributes]
+
+
+class Peak(msgspec.Struct, frozen=True, gc=False):
+    """The highest value of a metric of late, and when the client sent it first."""
+
+    value: float
+    at_ms: int
 
 
 class Report:
@@ -34,8 +57,10 @@ class Report:
         "at_ms",
         "client_host",
         "client_id",
+        "interval_ms",
         "is_ended",
         "labels",
+        "peaks",
         "size_bytes",
         "software",
         "until_ms",
@@ -50,6 +75,8 @@ class Report:
         """What the client says of itself: `group_id`, `group_member_id`, `transactional_id` and the like."""
         self.values: dict[SeriesKey, tuple[float, bool]] = {}
         """The newest value of each series, of deltas their sum; and whether it only grows."""
+        self.peaks: dict[str, Peak] = {}
+        self.interval_ms = 0
         self.size_bytes = 0
         self.at_ms = 0
         self.until_ms = 0
@@ -116,6 +143,7 @@ class Reports:
         self._hosts[report.client_host].reports.move_to_end(instance_id)
         report.is_ended = False
         report.at_ms = now_ms
+        report.interval_ms = interval_ms
         report.until_ms = now_ms + max(INTERVALS_KEPT * interval_ms, KEPT_MS_MIN)
         for resource in resources:
             if resource.attributes:
@@ -151,6 +179,16 @@ class Reports:
         if point.is_delta and before is not None:
             value += before[0]
         report.values[key] = value, point.is_sum
+        if point.name in PEAKS and not point.attributes:
+            self._peak(report, point.name, value)
+
+    def _peak(self, report: Report, name: str, value: float) -> None:
+        """Keep a value that is higher than all of the last ten minutes."""
+        before = report.peaks.get(name)
+        if before is None and not self._grow(report, PEAK_BYTES):
+            return
+        if before is None or value > before.value or report.at_ms - before.at_ms > PEAK_MS_MAX:
+            report.peaks[name] = Peak(value, report.at_ms)
 
     def _grow(self, report: Report, more_bytes: int) -> bool:
         """Let the newest report take more, and others make room. Return False where there is none for it."""

@@ -6,15 +6,18 @@ from uuid import UUID
 import pytest
 
 from kohort.broker.config.values import ConfigError
-from kohort.broker.telemetry.evidence import evidence_of
+from kohort.broker.telemetry.evidence import WINDOW_MS, ClientPeak, evidence_of
 from kohort.broker.telemetry.otlp import FIELDS_MAX, Point, Resource
 from kohort.broker.telemetry.reports import (
     CLIENTS_MAX,
     CLIENTS_PER_HOST_MAX,
     KEPT_MS_MIN,
+    PEAK_BYTES,
+    PEAK_MS_MAX,
     SERIES_PER_CLIENT_MAX,
     SIZE_BYTES_MAX,
     SIZE_PER_HOST_BYTES_MAX,
+    Peak,
     Report,
     Reports,
 )
@@ -352,3 +355,45 @@ def test_what_clients_say_is_told_in_words() -> None:
         "a commit takes 3 ms on average",
         "a rebalance took 1,250 ms at most",
     )
+
+
+LONG_POLL, LAST_POLL = (
+    f"org.apache.kafka.consumer.{each}" for each in ("time.between.poll.max", "last.poll.seconds.ago")
+)
+
+
+def test_the_highest_number_of_ten_minutes_is_kept_with_its_time() -> None:
+    """Java says for a minute that its application worked for 21 seconds; the user asks later."""
+    reports = Reports()
+    for minute, value in enumerate((200.0, 21_000.0, 300.0, 250.0)):
+        report(reports, 1, Point(LONG_POLL, value), now_ms=minute * 60_000)
+    (client,) = reports.of_group("g", 1)
+    assert client.value(LONG_POLL) == 250.0
+    assert client.peaks[LONG_POLL] == Peak(21_000.0, 60_000)
+    report(reports, 1, Point(LONG_POLL, 280.0), now_ms=60_001 + PEAK_MS_MAX)
+    assert client.peaks[LONG_POLL] == Peak(280.0, 60_001 + PEAK_MS_MAX)
+
+
+def test_a_highest_number_says_of_which_time_it_may_be() -> None:
+    reports = Reports()
+    report(
+        reports, 1, Point(LONG_POLL, 21_000.0), Point(LAST_POLL, 15.0), Point("other", 7.0), now_ms=100_000
+    )
+    (evidence,) = evidence_of(reports.of_group("g", 1))
+    assert evidence.peaks == (
+        ClientPeak("at most 21 s between two polls", 100_000, 100_000 - 21_000 - 1_000 - WINDOW_MS, 101_000),
+        ClientPeak("its last poll was 15 s before", 100_000, 100_000 - 15_000 - 1_000 - WINDOW_MS, 101_000),
+    )
+
+
+def test_what_is_kept_of_highest_numbers_counts() -> None:
+    reports = Reports()
+    report(reports, 1, Point("other", 1.0))
+    before = reports.size_bytes
+    report(reports, 1, Point(LONG_POLL, 1.0))
+    report(reports, 1, Point(LONG_POLL, 2.0))
+    with_peak = reports.size_bytes - before
+    report(reports, 1, Point("x" * len(LONG_POLL), 2.0))
+    assert 2 * with_peak - (reports.size_bytes - before) == PEAK_BYTES
+    reports.forget_old(10**15)
+    assert reports.size_bytes == 0
