@@ -15,6 +15,11 @@ from tests.registry.test_beside import served
 from tests.registry.test_command import running
 
 SECRET = "correct horse"
+ENCRYPTED = "".join(
+    f"-----BEGIN {each}-----\nAAAA\n-----END {each}-----\n"
+    for each in ("ENCRYPTED PRIVATE KEY", "CERTIFICATE")
+)
+"""A key that needs a password."""
 
 
 @pytest.fixture
@@ -91,12 +96,22 @@ def test_a_registry_beside_a_broker_is_as_closed_as_its_pages(tmp_path: Path, cr
         check_closed(url)
 
 
-@pytest.mark.parametrize("option", ["--credentials", "--certificate"])
-def test_a_file_that_says_nothing_is_a_usage_error(broker: Broker, tmp_path: Path, option: str) -> None:
-    (tmp_path / "empty").write_text("")
-    with running(broker, option, str(tmp_path / "empty")) as (_, process):
+@pytest.mark.parametrize(
+    ("option", "content", "problem"),
+    [
+        ("--credentials", "", "it names nobody"),
+        ("--certificate", "", "there is nothing in PEM"),
+        ("--certificate", ENCRYPTED, "the key is encrypted: give one without a password"),
+    ],
+)
+def test_a_file_without_use_is_a_usage_error_that_names_the_option(
+    broker: Broker, tmp_path: Path, option: str, content: str, problem: str
+) -> None:
+    file = tmp_path / "file"
+    file.write_text(content)
+    with running(broker, option, str(file)) as (_, process):
         assert process.stderr is not None
         words = process.stderr.read()
         assert process.wait() == 2
-        assert "empty" in words
+        assert f"{option} {file}: {problem}" in words
         assert "Traceback" not in words

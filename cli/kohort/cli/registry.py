@@ -20,6 +20,12 @@ from kohort.client.config import ClientOptions
 from kohort.client.errors import ConfigurationError
 
 LISTEN_BACKLOG = 128
+WORDS = {
+    "kohort.http.credentials.file=": "--credentials ",
+    "ssl.keystore.location=": "--certificate ",
+    "give ssl.key.password": "give one without a password",
+}
+"""What the broker's messages about these files say, and what they say for this command."""
 
 
 @click.command()
@@ -95,7 +101,14 @@ def _security(certificate: str | None, credentials: str | None) -> HttpSecurity 
     try:
         return HttpSecurity(config)
     except ConfigError as error:
-        raise click.UsageError(str(error)) from None
+        raise click.UsageError(_of_options(str(error))) from None
+
+
+def _of_options(problem: str) -> str:
+    """Return a message with the options' names in place of the broker's settings."""
+    for words, own in WORDS.items():
+        problem = problem.replace(words, own)
+    return problem
 
 
 async def _serve(
