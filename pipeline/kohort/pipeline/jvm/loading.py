@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.udf import _wrap_function
@@ -60,33 +60,60 @@ def load_segment_source(spark: SparkSession) -> bool:
     jvm: Any = getattr(spark, "_jvm", None)
     if jvm is None:
         return False
+    context: Any = spark.sparkContext
     try:
-        context: Any = spark.sparkContext
-        jar = _jar(jvm, spark.version)
+        jar = _jar(jvm, context._gateway, spark.version)
         if not context._jsc.sc().isLocal():
             context._jsc.addJar(jar)  # Executors fetch it from the driver.
-        session: Any = spark
-        jvm.kohort.spark.ReadKafka.register(session._jsparkSession)
     except (Py4JError, NoJarError) as error:
-        if str(error) not in _said:
-            _said.add(str(error))
-            warnings.warn(f"segments are read in Python: {error}", RuntimeWarning, stacklevel=3)
+        _warn_once(f"segments are read in Python: {_words(error)}")
         return False
+    session: Any = spark
+    try:
+        jvm.kohort.spark.ReadKafka.register(session._jsparkSession)
+    except Py4JError as error:
+        _warn_once(f"SQL has no read_kafka: {_words(error)}")
     return True
 
 
-def _jar(jvm: Any, spark_version: str) -> str:
+def _warn_once(problem: str) -> None:
+    if problem not in _said:
+        _said.add(problem)
+        warnings.warn(problem, RuntimeWarning, stacklevel=4)
+
+
+def _words(error: Exception) -> str:
+    """Return what went wrong in one line: Py4J's text has a new number each time, and Java's whole stack."""
+    return str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
+
+
+def _jar(jvm: Any, gateway: Any, spark_version: str) -> str:
     """Return the path of a jar that the driver's JVM has loaded. Raises: NoJarError, Py4JError."""
     known = jvm.java.lang.System.getProperty(_KNOWN_JAR)
     if known is not None:
         return str(known)
     jar = find_jar(spark_version)
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    loader.addURL(jvm.java.net.URL(jar.as_uri()))
-    # A Spark that has changed the classes which the jar uses fails here.
-    loader.loadClass(_CHECK).newInstance()
+    url = jvm.java.net.URL(jar.as_uri())
+    _check(jvm, gateway, url, loader)
+    loader.addURL(url)
     jvm.java.lang.System.setProperty(_KNOWN_JAR, str(jar))
     return str(jar)
+
+
+def _check(jvm: Any, gateway: Any, url: Any, parent: Any) -> None:
+    """Return if the jar fits the classes of this Spark. Raises: Py4JError.
+
+    A loader of its own has the jar meanwhile. It cannot be taken out of Spark's loader, and while it is there
+    Spark refuses Python's sources of the same names.
+    """
+    urls = gateway.new_array(jvm.java.net.URL, 1)
+    urls[0] = url
+    loader = jvm.java.net.URLClassLoader.newInstance(urls, parent)
+    try:
+        loader.loadClass(_CHECK).newInstance()
+    finally:
+        loader.close()
 
 
 def find_jar(spark_version: str) -> Path:
