@@ -58,7 +58,7 @@ $(STAMP): pyproject.toml constraints.txt client/kohort/client/versions.py
 	@echo "installing 80 packages into $(VENV); this takes about a minute, once ..."
 	@$(call upgrade_pip,$(VENV))
 	@$(PIP) install --quiet $(PINNED) \
-		--group dev --group registry --editable ".[arrow,cluster,queues,registry,security]"
+		--group dev --group registry --editable ".[arrow,cluster,mcp,queues,registry,security]"
 	@touch $@
 
 # Spark is 500 MB, which the demo does without. Where there is no Java for it, a wheel brings one.
@@ -261,7 +261,7 @@ wheels: $(STAMP)  ## Build wheels with compiled modules for every Python of this
 sbom: $(STAMP)  ## List every package that an installation has, with its version and licence, in build/kohort.cdx.json (CycloneDX).
 	@rm -rf build/sbom && $(PYTHON) -m venv build/sbom && mkdir -p build
 	@$(call upgrade_pip,build/sbom)
-	@build/sbom/bin/python -m pip --disable-pip-version-check install --quiet $(PINNED) ".[arrow,cluster,queues,registry,security]"
+	@build/sbom/bin/python -m pip --disable-pip-version-check install --quiet $(PINNED) ".[arrow,cluster,mcp,queues,registry,security]"
 	@build/sbom/bin/python -m pip --disable-pip-version-check uninstall --quiet --yes pip setuptools
 	@$(PIP) install --quiet $(PINNED) cyclonedx-bom
 	@sed "s/^dynamic = .*/version = \"$$($(PY) -m hatchling metadata version)\"/" pyproject.toml >build/pyproject.toml
@@ -269,7 +269,7 @@ sbom: $(STAMP)  ## List every package that an installation has, with its version
 		--output-reproducible --output-format JSON --output-file build/kohort.cdx.json
 
 # pip refuses a package whose hash is not among these. setuptools compiles wheels.
-LOCKED := --group dev --group registry --group spark --group java --group release --extra spark --extra cluster --extra queues --extra registry --extra security
+LOCKED := --group dev --group registry --group spark --group java --group release --extra spark --extra cluster --extra mcp --extra queues --extra registry --extra security
 constraints:  ## Resolve the newest versions into constraints.txt, with their hashes; needs uv.
 	@{ sed '/^[^#]/d' constraints.txt; printf 'pip\neditables\nsetuptools>=75\n' | \
 		uv pip compile --universal --python-version 3.11 --generate-hashes $(LOCKED) \

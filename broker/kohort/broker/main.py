@@ -143,6 +143,8 @@ def parse(argv: Sequence[str], program: str = "kohort serve") -> ServeOptions:
         help="serve a schema registry there, with its schemas in a topic of this broker")  # fmt: skip
     add("--http-allow-writes", action="store_true",
         help="let the live page delete groups, reset their offsets and remove members")  # fmt: skip
+    add("--mcp", action="store_true",
+        help="let agents ask about groups at /mcp of --http, by the Model Context Protocol")  # fmt: skip
     add("--node-id", metavar="N", type=int, default=None,
         help="this broker's number, its own in its cluster (default: the data folder's, or 1)")  # fmt: skip
     add("--cluster", metavar="etcd://HOST:PORT,.../NAME", default=None,
@@ -217,6 +219,7 @@ def _short_forms(found: argparse.Namespace) -> list[tuple[str, str]]:
         ("kohort.workers", found.workers),
         ("broker.rack", found.rack),
         ("kohort.http.writes.enable", "true" if found.http_allow_writes else None),
+        ("kohort.mcp.enable", "true" if found.mcp else None),
     )
     return [(name, str(value)) for name, value in given if value is not None]
 
@@ -272,6 +275,7 @@ def run(options: ServeOptions, serve_registry: ServeRegistry | None = None) -> N
         log.info("settings of Apache Kafka without a use here", names=" ".join(loaded.passed_over))
     config = with_node_id_of(options.places.data, loaded.config)
     check_writes(config, options.http)
+    check_agents(config)
     check_registry(options, config, serve_registry)
     with throw_away_data(options) as (options, filesystem):
         if config.kohort_workers != 1 or is_of_workers(options.places.data):
@@ -359,6 +363,16 @@ def with_node_id_of(folder: Path, config: BrokerConfig) -> BrokerConfig:
     except OSError:
         return config  # It is new, or will be complained of when it is opened.
     return BrokerConfig.parsed({**texts, "node.id": str(MetaProperties.decode(content).node_id)})
+
+
+def check_agents(config: BrokerConfig) -> None:
+    """Raises: ConfigError where agents cannot be answered for lack of a library."""
+    if not config.kohort_mcp_enable:
+        return
+    from kohort.broker.http.mcp_sdk import HOW_TO_INSTALL, is_installed  # noqa: PLC0415  # Most have no agents.
+
+    if not is_installed():
+        raise ConfigError(f"kohort.mcp.enable: {HOW_TO_INSTALL}")
 
 
 def check_writes(config: BrokerConfig, http: Address) -> None:

@@ -7,6 +7,7 @@ from types import FrameType
 
 import click
 
+from kohort.broker.http.mcp_sdk import HOW_TO_INSTALL, is_installed
 from kohort.cli.observe_targets import targets
 from kohort.cli.observer_site import ObserverSite
 from kohort.cli.options import bootstrap_option
@@ -94,6 +95,11 @@ def default_store() -> Path:
     help="Tell a storm, a stuck partition, a member that flaps: slack=URL or alertmanager=URL. "
     "The URL may be ${env:NAME} or ${file:PATH}.",
 )
+@click.option(
+    "--mcp",
+    is_flag=True,
+    help="Let agents ask about groups at /mcp, by the Model Context Protocol. Needs the extra mcp.",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print warnings alone.")
 @bootstrap_option
 def observe(
@@ -107,6 +113,7 @@ def observe(
     cluster: tuple[str, ...],
     cluster_config: tuple[str, ...],
     webhook: tuple[str, ...],
+    mcp: bool,
     quiet: bool,
     servers: str,
 ) -> None:
@@ -123,6 +130,8 @@ def observe(
     kohort observe --cluster prod=prod:9092 --cluster test=test:9092
     kohort groups explain billing --http 127.0.0.1:9645/prod
     """
+    if mcp and not is_installed():
+        raise click.UsageError(f"--mcp: {HOW_TO_INSTALL}")
     found = targets(servers, cluster, cluster_config)
     endpoints = [_endpoint(each) for each in webhook]
     log_to_standard_error(quiet=quiet)
@@ -138,8 +147,9 @@ def observe(
         signal.signal(each, stop)
     alerting = Alerting(observers, endpoints, wall_ms)
     pages = Site(observers, alerting=alerting) if cluster else Pages(observers[0], alerting=alerting)
-    site = ObserverSite(pages.page, [each.name for each in found] if cluster else ())
-    server = StatusServer(http, site.page)
+    names = [each.name for each in found] if cluster else ()
+    site = ObserverSite(pages.page, names, answers_agents=mcp)
+    server = StatusServer(http, site.page, takes_posts=mcp)
     try:
         host, port = server.server_address[:2]
         print_line(f"kohort observe ready http={host!s}:{port} store={path}")

@@ -16,7 +16,7 @@ from kohort.observe.observer import Target
 
 CLIENT_ID = "kohort-observe"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_PATHS = frozenset({"api", "metrics", "health", "page"})
+_PATHS = frozenset({"api", "metrics", "health", "page", "mcp"})
 
 
 def targets(servers: str, clusters: tuple[str, ...], configs: tuple[str, ...]) -> list[Target]:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import click
 
-from kohort.broker.http.guard import HEADERS, AllowedHosts
+from kohort.broker.http.guard import BODY_BYTES_MAX, HEADERS, AllowedHosts
 from kohort.broker.http.page_files import POLICY, page_file
+from kohort.broker.http.questions import Question
 from kohort.client.addresses import parse_address
 from kohort.client.errors import ConfigurationError
 
@@ -19,13 +20,6 @@ CONNECTIONS_MAX = 16
 """At once, a thread for each; more are closed."""
 CONNECTION_SECONDS_MAX = 15.0
 """How long a connection lasts, however slowly it is spoken on."""
-
-
-class Question(NamedTuple):
-    """A request: its path with the query, and which content types are welcome."""
-
-    target: str
-    accept: str = ""
 
 
 class Page(NamedTuple):
@@ -38,6 +32,7 @@ class Page(NamedTuple):
 
 
 NOT_FOUND = Page(404, "text/plain", b"not found\n")
+TOO_LARGE = Page(413, "text/plain", b"a body says its length, and has at most 4 KiB\n")
 MISDIRECTED = Page(421, "text/plain", b"this server does not answer to that host name\n")
 
 
@@ -50,19 +45,23 @@ def file_page(name: str, folder: Path) -> Page:
 
 
 class StatusServer(ThreadingHTTPServer):
-    """Answers GET by a function of the question, for whoever asks by an address or a name of this machine."""
+    """Answers by a function of the question, for whoever asks by an address or a name of this machine."""
 
     daemon_threads = True
 
-    def __init__(self, http: str, page: Callable[[Question], Page]) -> None:
-        """Serve at HOST:PORT. Raises: click.UsageError for no address, OSError where it is taken."""
+    def __init__(self, http: str, page: Callable[[Question], Page], *, takes_posts: bool = False) -> None:
+        """Serve at HOST:PORT; `takes_posts`: not GET alone.
+
+        Raises: click.UsageError for no address, OSError where it is taken.
+        """
         try:
             host, port = parse_address(http)
         except ConfigurationError as error:
             raise click.UsageError(f"--http: {error}") from None
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._free = threading.BoundedSemaphore(CONNECTIONS_MAX)
-        super().__init__((host, port), _handler(page, AllowedHosts((host, socket.gethostname()))))
+        hosts = AllowedHosts((host, socket.gethostname()))
+        super().__init__((host, port), _handler(page, hosts, takes_posts=takes_posts))
         threading.Thread(target=self.serve_forever, name="kohort-http", daemon=True).start()
 
     def close(self) -> None:
@@ -92,11 +91,33 @@ class StatusServer(ThreadingHTTPServer):
         """Say nothing of a connection that broke or was cut."""
 
 
-def _handler(page: Callable[[Question], Page], hosts: AllowedHosts) -> type[BaseHTTPRequestHandler]:
+def _handler(
+    page: Callable[[Question], Page], hosts: AllowedHosts, *, takes_posts: bool
+) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked = Question(self.path, self.headers.get("accept", ""))
-            answer = page(asked) if hosts.allows(self.headers.get("host")) else MISDIRECTED
+            self._answer(b"")
+
+        def _post(self) -> None:
+            length = self.headers.get("content-length", "")
+            if not length.isdecimal() or int(length) > BODY_BYTES_MAX:
+                self._send(TOO_LARGE)
+            else:
+                self._answer(self.rfile.read(int(length)))
+
+        if takes_posts:
+            do_POST = _post
+
+        def _answer(self, body: bytes) -> None:
+            path, _, query = self.path.partition("?")
+            headers = tuple(
+                (name.lower().encode("latin-1"), value.encode("latin-1", "replace"))
+                for name, value in self.headers.items()
+            )
+            asked = Question(self.command, path, query.encode(), headers, body)
+            self._send(page(asked) if hosts.allows(self.headers.get("host")) else MISDIRECTED)
+
+        def _send(self, answer: Page) -> None:
             self.send_response(answer.status)
             for name, value in {**HEADERS, **answer.headers}.items():
                 self.send_header(name, value)

@@ -6,12 +6,13 @@ from contextlib import ExitStack
 
 import pytest
 
+from kohort.broker.http.questions import Question
 from kohort.cli import status_server
-from kohort.cli.status_server import NOT_FOUND, Page, Question, StatusServer
+from kohort.cli.status_server import NOT_FOUND, Page, StatusServer
 
 
 def page(question: Question) -> Page:
-    return Page(200, "text/plain", b"well") if question.target == "/" else NOT_FOUND
+    return Page(200, "text/plain", b"well") if question.path == "/" else NOT_FOUND
 
 
 @pytest.fixture

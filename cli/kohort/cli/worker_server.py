@@ -18,7 +18,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from kohort.broker.http.page_files import ASSETS
-from kohort.cli.status_server import NOT_FOUND, Page, Question, StatusServer, file_page
+from kohort.broker.http.questions import Question
+from kohort.cli.status_server import NOT_FOUND, Page, StatusServer, file_page
 from kohort.client.any_thread import from_any_thread
 
 logger = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ class _Pages:
 
     def page(self, question: Question) -> Page:
         """Return the answer to a question."""
-        path = question.target.partition("?")[0]
+        path = question.path
         if path == "/":
             return file_page("index.html", OWN)
         if path.startswith("/page/"):

@@ -204,6 +204,12 @@ class ServerSettings(BrokerSettings):
         "Whether the live page may delete groups, reset offsets of empty ones and remove members: "
         "--http-allow-writes. Not in Kafka.",
     )
+    kohort_mcp_enable: bool = setting(
+        BOOLEAN,
+        False,
+        "Whether agents may ask at /mcp of the HTTP address what the live page shows of groups: --mcp. "
+        "Needs the extra mcp. Not in Kafka.",
+    )
     kohort_http_security_protocol: str = setting(
         STRING,
         "PLAINTEXT",

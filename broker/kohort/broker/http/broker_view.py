@@ -205,6 +205,10 @@ class BrokerView:
             if not each.sensitive
         ]
 
+    def answers_agents(self) -> bool:
+        """Return whether agents may ask at `/mcp`."""
+        return self._current.config.kohort_mcp_enable
+
     def shows_messages(self) -> bool:
         """Return whether records may be shown.
 

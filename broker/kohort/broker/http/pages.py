@@ -62,6 +62,10 @@ async def serve(
         from kohort.broker.http.workers import AllWorkers  # noqa: PLC0415  # Most brokers are one process.
 
         app = AllWorkers(own, *others, cluster=app)
+    if view.answers_agents():
+        from kohort.broker.http.agents import Agents  # noqa: PLC0415  # Most brokers are asked by none.
+
+        app = Agents(app)
     allowed = AllowedHosts(hosts)
     if security is None:
         guard = Guard(app, allowed)

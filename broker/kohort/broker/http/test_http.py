@@ -222,6 +222,9 @@ class FakeView:
     def asks(self) -> None:
         return None
 
+    def answers_agents(self) -> bool:
+        return False
+
     def shows_messages(self) -> bool:
         return self.messages_shown
 

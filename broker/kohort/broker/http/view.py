@@ -151,6 +151,10 @@ class View(Protocol):
         """Return name and value of every setting of a topic, and whether it was set for this one."""
         ...
 
+    def answers_agents(self) -> bool:
+        """Return whether agents may ask at `/mcp`."""
+        ...
+
     def shows_messages(self) -> bool:
         """Return whether records may be shown."""
         ...
