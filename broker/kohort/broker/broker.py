@@ -366,11 +366,8 @@ class Broker:
             unless_registered.pop_all()
         if secure is not None:
             await listeners.keep_salts(secure, self.metadata)
-        await self._parts.open_logs(self.partitions)
+        await self._parts.open_logs(self.partitions, self.supervisor)
         self.partitions.opening.reports_lost_tails = True
-        if not self.data.is_clean:
-            await self.partitions.folder.checkpoint()  # Scanned logs need not be scanned again.
-        self.partitions.folder.forget_journal()
         await self._parts.until_others_are_here()
         for number, sock in (*enumerate(socks), *enumerate(shared)):
             self.reactor.listen(sock, number, opens.get(number))

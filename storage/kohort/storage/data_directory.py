@@ -16,7 +16,7 @@ from uuid import UUID
 from kohort.storage.config import LogConfig
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import FileSystem
-from kohort.storage.folders import PartitionFolder, partition_folders, read_folder
+from kohort.storage.folders import PartitionFolder, partition_folders, read_folder, says_topic_id
 from kohort.storage.layout import (
     DELETED_SUFFIX,
     PARTITION_METADATA,
@@ -63,6 +63,7 @@ class DataDirectory:
     ) -> None:
         self.open_segments = open_segments
         self.path = path
+        self._path = str(path)
         self.file_system = file_system
         self.is_clean = False
         self.meta: MetaProperties | None = None
@@ -171,12 +172,16 @@ class DataDirectory:
         change its owner, and opening the log checks the owner. Raises: StorageError.
         """
         wanted = ((key, topic_ids.get(key[0]) if is_here(key) else None) for key in self._folder_names())
-        asked = [(self._folder(key), its) for key, its in wanted if not self._is_noted(key, its)]
+        doubtful = [(key, its) for key, its in wanted if its is None or not self._belongs_to(key, its)]
+        asked = [(self._folder(key), its) for key, its in doubtful]
         return tuple(folder for folder, its in asked if its is None or folder.topic_id != its)
 
-    def _is_noted(self, key: TopicPartition, topic_id: UUID | None) -> bool:
+    def _belongs_to(self, key: TopicPartition, topic_id: UUID) -> bool:
+        """Whether a folder is noted as this topic's, or contains its id exactly as it is written."""
         note = self._resting.note(key)
-        return note is not None and note.topic_id == topic_id
+        if note is not None and note.topic_id == topic_id:
+            return True
+        return says_topic_id(self.file_system, self._path, key, topic_id)
 
     def _folder(self, key: TopicPartition) -> PartitionFolder:
         return read_folder(self.file_system, self.path, key)

@@ -13,6 +13,7 @@ from kohort.storage.layout import (
     SEGMENT_FILE,
     TopicPartition,
     decode_partition_metadata,
+    encode_partition_metadata,
     parse_partition_folder,
     partition_folder,
 )
@@ -42,6 +43,18 @@ def read_folder(file_system: FileSystem, path: Path, key: TopicPartition) -> Par
     except OSError as error:
         raise StorageError(f"{folder} cannot be read: {error}") from error
     return PartitionFolder(*key, decode_partition_metadata(content), folder)
+
+
+def says_topic_id(file_system: FileSystem, path: str, key: TopicPartition, topic_id: UUID) -> bool:
+    """Whether a partition's folder contains this topic id, byte for byte as it is written here.
+
+    A third of the time of `read_folder`, which decides about all others. No error: that will have it as well.
+    """
+    try:
+        content = file_system.read(f"{path}/{partition_folder(*key)}/{PARTITION_METADATA}")
+    except OSError:
+        return False
+    return content == encode_partition_metadata(topic_id)
 
 
 def holds_records(file_system: FileSystem, folder: PartitionFolder) -> bool:

@@ -90,6 +90,7 @@ class Journal:
         self._lock = Lock()
         self._orphaned: dict[LogId, list[bytes]] = {}
         self._is_orphaned_saved = False  # Whether their own file has all of them.
+        self._recalled: set[LogId] = set()  # Read again for logs that failed: a start's `forget` spares them.
         self._ends: dict[LogId, tuple[PartitionLog, int]] = {}  # Where what this lap has of each log ends.
         self._named: set[LogId] = set()  # Entries of other logs: nobody relies on these.
         self._kept: set[LogId] = set()  # Those of which the other file has entries.
@@ -155,6 +156,7 @@ class Journal:
             log.write(sync=True)
         with self._lock:
             self._orphaned.pop(log.log_id, None)
+            self._recalled.discard(log.log_id)
             self._remove_kept()
             if log.log_id in self._ends:  # This lap's: the log was opened again.
                 _, end_offset = self._ends[log.log_id]
@@ -164,17 +166,20 @@ class Journal:
     def forget(self, *, but: Collection[LogId] = ()) -> None:
         """Drop the orphaned batches of all logs except those still to be opened; on the disk as well.
 
-        Called by a start that has opened every log which may lack batches. If the disk refuses it, the
-        journal has failed, and is not used until `renew`.
+        Called once a start has opened every log which may lack batches; some are in use by then. If the
+        disk refuses it, the journal has failed, and is not used until `renew`.
         """
         with self._lock:
-            for log_id in [log_id for log_id in self._orphaned if log_id not in but]:
+            kept = self._recalled.union(but)
+            for log_id in [log_id for log_id in self._orphaned if log_id not in kept]:
                 del self._orphaned[log_id]
             if self.failure is None and not self._position:
                 try:
                     self._blank()
                 except OSError as error:
                     self._fail(error)
+            else:
+                self._remove_kept()
 
     def drop(self, log_id: LogId) -> None:
         """Drop the orphaned batches of one log: they were restored, or the log is removed.
@@ -183,6 +188,7 @@ class Journal:
         """
         with self._lock:
             self._orphaned.pop(log_id, None)
+            self._recalled.discard(log_id)
 
     def recall(self, logs: Collection[LogId]) -> None:
         """Look up what logs that have failed may lack when they are opened again.
@@ -199,6 +205,7 @@ class Journal:
             for _, entry in journal_entries(content or b""):
                 if entry.log_id in logs:
                     self._leave(entry)
+                    self._recalled.add(entry.log_id)
                     self._is_orphaned_saved = False
 
     def _save_orphaned(self) -> None:

@@ -132,6 +132,27 @@ def test_entries_kept_for_one_log_do_not_fill_the_journal(tmp_path: Path) -> Non
     assert not (tmp_path / KEPT_FILE).exists()
 
 
+def test_entries_of_a_log_that_failed_meanwhile_are_not_forgotten(tmp_path: Path) -> None:
+    journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
+    commit(journal, log, b"one")
+    lose_unsynced_bytes(tmp_path, 0)
+    journal.recall((log.log_id,))  # Its log has failed, while the start opens the others.
+    journal.forget()
+    assert journal.restore(open_log(tmp_path)) == 1
+    journal.forget()
+    assert journal.orphaned == 0
+
+
+def test_entries_that_are_forgotten_while_the_journal_is_used_leave_no_file(tmp_path: Path) -> None:
+    journal, gone, other = Journal(OsFileSystem(), tmp_path), open_log(tmp_path), open_log(tmp_path, 1)
+    commit(journal, gone, b"one")
+    again = Journal(OsFileSystem(), tmp_path)
+    commit(again, other, b"two", index=1)
+    assert (tmp_path / KEPT_FILE).exists()
+    again.forget()
+    assert not (tmp_path / KEPT_FILE).exists()
+
+
 def test_if_entries_cannot_be_kept_the_journal_is_given_up(tmp_path: Path) -> None:
     journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
     commit(journal, log, b"one")

@@ -132,8 +132,9 @@ class Membership:
         supervisor.start("lease", self.member.keep_lease)
         supervisor.start("lease watch", self.member.watch_lease)
 
-    async def open_logs(self, partitions: PartitionTable) -> None:
-        """Return at once: they were opened before the registration."""
+    async def open_logs(self, partitions: PartitionTable, _supervisor: Supervisor) -> None:
+        """Note what the logs have, which were opened before the registration."""
+        await partitions.recover()
 
     async def until_others_are_here(self) -> None:
         """Return when the other brokers of this host have registered, or some seconds later."""

@@ -16,6 +16,7 @@ from kohort.broker.partitions import Partition, PartitionTable
 from kohort.broker.partitions.raising_epochs import RaisingEpochs
 from kohort.broker.partitions.unsynced import Unsynced
 from kohort.broker.runtime.garbage import without_collections
+from kohort.broker.runtime.supervisor import Supervisor
 from kohort.storage import FileSystem, StorageError
 
 if TYPE_CHECKING:
@@ -90,11 +91,16 @@ class Standalone:
         """Publish this broker's address to clients."""
         await self.metadata.register(broker)
 
-    async def open_logs(self, partitions: PartitionTable) -> None:
-        """Open the logs that have to be checked; after an unclean stop with new leader epochs."""
-        if not self.data.is_clean:
-            await self._raise_all_leader_epochs()  # The ends of logs may be gone.
-        await partitions.opening.open_all()
+    async def open_logs(self, partitions: PartitionTable, supervisor: Supervisor) -> None:
+        """Have the logs opened that must be checked; after an unclean stop under new leader epochs, later.
+
+        Until the log of a partition is open, its first request waits for it alone.
+        """
+        if self.data.is_clean:
+            await partitions.recover()
+            return
+        await self._raise_all_leader_epochs()  # The ends of logs may be gone.
+        supervisor.start("log recovery", partitions.recover)
 
     async def _raise_all_leader_epochs(self) -> None:
         """Raise the epoch of every partition at once; a full disk must not keep the broker from starting."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import trio
 
 from kohort.broker.broker import Broker
 from kohort.broker.coordination.test_shard import Client, running
+from kohort.broker.partitions.opening import LogOpening
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
@@ -47,6 +49,7 @@ from kohort.protocol.messages.produce import (
 from kohort.protocol.records import build_batch
 from kohort.protocol.schema import Message
 from kohort.storage import DataDirectory, PartitionLog, StorageError
+from kohort.storage.data_directory import CLEAN_SHUTDOWN
 
 PARTITIONS = 3
 NEWEST_BY_NAME = 12
@@ -87,8 +90,8 @@ def fetching(max_wait_ms: int = 0) -> FetchRequest:
     return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, topics=(topic,), forgotten_topics_data=())
 
 
-async def restarted(folder: Path) -> None:
-    """Leave a folder of a clean stop, with a topic that has a record."""
+async def restarted(folder: Path, copy_to: Path | None = None) -> None:
+    """Leave a folder of a clean stop, with a topic that has a record; and a copy from before the stop."""
     async with running(folder) as broker:
         client = await Client.to(broker)
         topic = CreatableTopic(
@@ -96,6 +99,18 @@ async def restarted(folder: Path) -> None:
         )
         await client.ask(CreateTopicsRequest(topics=(topic,)), CreateTopicsResponse)
         assert (await client.ask(producing(b"first"), ProduceResponse, NEWEST_BY_NAME)).responses
+        if copy_to is not None:
+            shutil.copytree(folder, copy_to)
+
+
+async def crashed(folder: Path) -> Path:
+    """Return a folder as a crash leaves it, with a topic that has a record, which is in the journal alone."""
+    running_in, left = folder / "running", folder / "left"
+    await restarted(running_in, copy_to=left)
+    [log] = (left / "t-0").glob("*.log")
+    assert log.stat().st_size
+    log.write_bytes(b"")  # Not synced by then: the journal was.
+    return left
 
 
 async def is_served(broker: Broker) -> bool:
@@ -262,3 +277,49 @@ async def test_a_log_that_cannot_be_opened_has_a_storage_error(
         client = await Client.to(broker)
         answer = await client.ask(producing(b"x"), ProduceResponse, NEWEST_BY_NAME)
         assert offsets_of(answer) == [(ErrorCode.KAFKA_STORAGE_ERROR, -1)]
+
+
+async def test_a_start_after_a_crash_serves_before_all_logs_are_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = await crashed(tmp_path)
+    logs = SlowLogs(monkeypatch)
+    async with running(folder) as broker:
+        assert await is_served(broker)
+        client = await Client.to(broker)
+        frame, _, header_bytes = client.frame(producing(b"second"), NEWEST_BY_NAME)
+        await client.send(frame)
+        assert await is_served(broker)
+        assert len(broker.partitions.opening.unopened) == PARTITIONS
+        logs.may_open.set()
+        with trio.fail_after(5):
+            received = await client.receive()
+            assert received is not None
+            assert offsets_of(ProduceResponse.decode(received[header_bytes:], NEWEST_BY_NAME)) == [(0, 1)]
+            while broker.partitions.opening.unopened:
+                await trio.sleep(0.005)
+        assert threading.get_ident() not in logs.threads
+    assert (folder / CLEAN_SHUTDOWN).exists()
+
+
+async def test_a_stop_before_all_logs_are_open_leaves_them_to_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = await crashed(tmp_path)
+
+    async def open_none(_opening: LogOpening, _threads: int) -> None:
+        await trio.sleep_forever()
+
+    with monkeypatch.context() as patches:
+        patches.setattr(LogOpening, "open_all", open_none)
+        async with running(folder) as broker:
+            client = await Client.to(broker)
+            other = producing(b"other", index=1)  # From here on the journal has another lap.
+            assert offsets_of(await client.ask(other, ProduceResponse, NEWEST_BY_NAME)) == [(0, 0)]
+    assert not (folder / CLEAN_SHUTDOWN).exists()
+    async with running(folder) as broker:
+        client = await Client.to(broker)
+        answers = [
+            await client.ask(producing(b"x", index=each), ProduceResponse, NEWEST_BY_NAME) for each in (0, 1)
+        ]
+        assert [offsets_of(each) for each in answers] == [[(0, 1)], [(0, 1)]]

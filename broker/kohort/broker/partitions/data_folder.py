@@ -25,10 +25,11 @@ class DataFolder:
         self._files = files
         self._workers = workers
 
-    def forget_journal(self) -> None:
+    async def forget_journal(self) -> None:
         """Drop the entries that a start found in the journal, except those of offline logs, which may need
         them."""
-        self._files.forget_journal([each for each in self._partitions if each.offline is not None])
+        offline = [each for each in self._partitions if each.offline is not None]
+        await self._workers.in_thread(self._files.forget_journal, offline)
 
     def was_cut(self, partition: Partition) -> None:
         """Note that a follower's log was cut on purpose. Blocks. Raises: StorageError."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kohort.broker.partitions.replicas import Replicas
 
 OPENERS = 4
+OPENERS_WHILE_SERVING = 2  # They share the interpreter and the disk with requests.
 OPENED_AT_ONCE = 16  # Opened in one call of a thread: such a call costs as much as opening a small log.
 OPENING_MS = 50  # A call opens no further log after that, so that a stop waits for one log at most.
 
@@ -145,7 +146,7 @@ class LogOpening:
 
     # -- at a start ---------------------------------------------------------------------------------------
 
-    async def open_all(self) -> None:
+    async def open_all(self, threads: int = OPENERS) -> None:
         """Open every log in worker threads where the last stop was not clean, since recovery takes long.
 
         After a clean stop each is opened at its first use, except those with followers or leaders; so is
@@ -155,7 +156,7 @@ class LogOpening:
         waiting = deque(each for each in self._partitions if each.replicated or not is_sound(each))
         if not waiting:
             return
-        openers = [self._workers.event() for _ in range(OPENERS)]
+        openers = [self._workers.event() for _ in range(threads)]
         for done in openers:
             self._workers.spawn(self._open_some, waiting, done)
         for done in openers:

@@ -12,13 +12,14 @@ from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.partitions.index import PartitionIndex
 from kohort.broker.partitions.log_files import LogFiles
 from kohort.broker.partitions.low_watermarks import Start, until_everywhere
-from kohort.broker.partitions.opening import LogOpening
+from kohort.broker.partitions.opening import OPENERS_WHILE_SERVING, LogOpening
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.partitions.reopening import LogReopening
 from kohort.broker.partitions.unsynced import Unsynced
 from kohort.broker.partitions.waits import TaskWait
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.loop import Loop
+from kohort.broker.runtime.supervisor import UNWATCHED, Watched
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import LoggedQueue, Workers
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -112,6 +113,13 @@ class PartitionTable(PartitionIndex):
         self.assignment.close()
         self._file_work.shutdown(cancel_futures=True)
         self._files.put_off_deletions()
+
+    async def recover(self, _part: Watched = UNWATCHED) -> None:
+        """Open the logs that must be checked at a start, and let the next start know what they have."""
+        await self.opening.open_all(OPENERS_WHILE_SERVING)
+        if not self._files.clean:
+            await self.folder.checkpoint()  # Scanned logs need not be scanned again.
+        await self.folder.forget_journal()
 
     def serving(self, topic: str, index: int, leader_epoch: int = -1) -> Partition:
         """Return the partition that serves under the leader epoch that the client knows, -1 for any.
