@@ -156,7 +156,9 @@ def test_a_group_that_stormed_at_three_in_the_morning(observer: Observer, seed: 
     told = page(observer, MIDNIGHT)
     assert len(told) <= PAGE_LINES, "\n".join(told)
     chapters = [*parts(told)]
-    assert "03:00" in chapters[0][1]
+    assert chapters[0][1].startswith("  Most of it, 2026-11-27 03:0")
+    assert chapters[0][1].endswith(f" a record of t-{STUCK} stops its readers (likely).")
+    assert "03:00" in chapters[0][2]
     (storm,) = (each for each in chapters if " 03:0" in each[0])
     assert "60 rebalances" in storm[0], "\n".join(told)
     assert f"a record of t-{STUCK} stops its readers" in storm[1], "\n".join(told)

@@ -18,9 +18,10 @@ from kohort.broker.explain.words import duration
 from kohort.broker.group.events import CauseKind
 
 QUIET_MS = 600_000
-TOLD_IN_FULL = 3
-LINES_MAX = 24
-"""This number of chapters have a line each; the smallest beyond that are counted."""
+PAGE_LINES = 60
+TOLD_IN_FULL, TOLD_IN_FULL_MAX = 3, 4
+LINES_MIN, LINES_MAX = 4, 24
+"""So many chapters have a line each, as the page has room; the smallest beyond that are counted."""
 EVIDENCE_TOLD = 6
 OTHERS_TOLD = 4
 ADVICE_TOLD = 3
@@ -155,16 +156,18 @@ def digest(group_id: str, entries: Sequence[Entry], since_ms: int) -> Iterator[s
     if not every:
         yield "  Nothing has happened since."
         return
-    yield from _hours(entries)
-    yield from _causes(entries)
-    full = _outstanding(every)
-    kept = {id(each) for each in sorted(every, key=lambda each: -each.changes)[:LINES_MAX]}
-    dropped = [each for each in every if each not in full and id(each) not in kept]
+    top = [*_most(every, rebalances), *_hours(entries), *_causes(entries)]
+    yield from top
+    full = {id(each): [*_in_full(each, rebalances)] for each in _outstanding(every)}
+    others = sorted((each for each in every if id(each) not in full), key=_weight, reverse=True)
+    room = PAGE_LINES - len(top) - sum(len(lines) + 2 for lines in full.values()) - 3
+    kept = {id(each) for each in others[: min(max(room, LINES_MIN), LINES_MAX)]}
+    dropped = [each for each in others if id(each) not in kept]
     is_apart = True
     for each in every:
-        if each in full:
+        if id(each) in full:
             yield ""
-            yield from _in_full(each, rebalances)
+            yield from full[id(each)]
             is_apart = True
         elif id(each) in kept:
             if is_apart:
@@ -176,6 +179,20 @@ def digest(group_id: str, entries: Sequence[Entry], since_ms: int) -> Iterator[s
         yield f"And {len(dropped)} times more, with {_count(changes, 'rebalance')} in all."
 
 
+def _most(every: Sequence[Chapter], rebalances: int) -> Iterator[str]:
+    """Yield the chapter with most of the rebalances, where one of several has them."""
+    largest = max(every, key=lambda each: each.changes)
+    if len(every) > 1 and largest.changes >= CHANGES_MIN and 2 * largest.changes >= rebalances:
+        head = largest.head
+        sure = f" ({head.likelihood})" if head.likelihood else ""
+        yield f"  Most of it, {_span(largest)}: {head.text}{sure}."
+
+
+def _weight(chapter: Chapter) -> int:
+    """Return how much a chapter matters: one without a rebalance as much as one with some."""
+    return chapter.changes or (CHANGES_MIN if chapter.head.rank < _UNSURE else 0)
+
+
 def _outstanding(every: Sequence[Chapter]) -> list[Chapter]:
     """Return the chapters that are described in full: the largest, and those without a rebalance."""
     if len(every) <= TOLD_IN_FULL:
@@ -183,7 +200,7 @@ def _outstanding(every: Sequence[Chapter]) -> list[Chapter]:
     large = [each for each in every if each.changes >= CHANGES_MIN]
     without = [each for each in every if not each.changes and each.head.rank < _UNSURE]
     largest = sorted(large, key=lambda each: (-each.changes, each.head.rank))[:TOLD_IN_FULL]
-    return largest + without[:TOLD_IN_FULL]
+    return largest + without[: TOLD_IN_FULL_MAX - len(largest)]
 
 
 def _causes(entries: Sequence[Entry]) -> Iterator[str]:
