@@ -55,7 +55,7 @@ def departure_findings(
     )
     if facts.is_alive_until_late:
         return [late, left]
-    if facts.is_stalled:
+    if facts.is_almost_stalled:
         return [late, left, expired]
     return [expired, left, late] if facts.is_almost_silent_for_session else [left, expired, late]
 
@@ -98,24 +98,40 @@ class _Facts:
         self._alone_ms = self._silent_ms
         if self._silent_ms is not None and not change.is_by_broker and change.others_commit_ms:
             self._alone_ms = max(change.others_commit_ms - departure.last_commit_ms, 0)
+        self._alone_stuck_ms = self._stuck_ms
+        if self._stuck_ms is not None and not change.is_by_broker and change.others_commit_ms:
+            self._alone_stuck_ms = max(change.others_commit_ms - departure.last_progress_ms, 0)
+        self._early_ms = min(LATE_COMMIT_MS_MAX, self._poll_ms // 8)
+        self._stall_ms_max = departure.progress_interval_ms + REJOIN_MS_MAX
         # Of a group with epochs: the last heartbeat was at most this long before the last commit.
         self._heartbeat_ms = min(HEARTBEAT_MS_MAX, session_ms // 3) if change.is_by_broker else 0
 
     @property
     def is_stalled(self) -> bool:
-        """Whether its offsets did not move for max.poll.interval.ms, after they had moved often before."""
-        if self._stuck_ms is None or not self.has_stood_still:
+        """Whether its offsets stood still for max.poll.interval.ms when the rebalance began.
+
+        The others may have committed last an interval before.
+        """
+        if self._alone_stuck_ms is None or not self.has_stood_still:
             return False
-        if self._stuck_ms - self._poll_ms > self._departure.progress_interval_ms + REJOIN_MS_MAX:
+        after_ms = self._alone_stuck_ms - self._poll_ms
+        if not -self._early_ms - self._departure.commit_interval_ms <= after_ms <= self._stall_ms_max:
             return False
         return not (self.is_silent_for_session and self._session_ms + REJOIN_MS_MAX >= self._poll_ms)
+
+    @property
+    def is_almost_stalled(self) -> bool:
+        """The same, where the rebalance may have begun before, for another reason, and waited for it."""
+        if self._stuck_ms is None or not self.has_stood_still:
+            return False
+        return self._stuck_ms - self._poll_ms <= self._stall_ms_max
 
     @property
     def has_stood_still(self) -> bool:
         """Whether its offsets had moved often, and then did not for max.poll.interval.ms at least."""
         if self._stuck_ms is None or not _is_often(self._departure.progress_interval_ms, self._poll_ms):
             return False
-        return self._stuck_ms >= self._poll_ms - min(LATE_COMMIT_MS_MAX, self._poll_ms // 8)
+        return self._stuck_ms >= self._poll_ms - self._early_ms
 
     @property
     def has_work(self) -> bool:

@@ -252,3 +252,19 @@ def test_a_member_of_which_no_commit_is_known_is_no_evidence_against_a_deploymen
         for event in deployment()
     ]
     assert named(first(*events)) == (FindingKind.ROLLING_DEPLOYMENT, Likelihood.LIKELY)
+
+
+@pytest.mark.parametrize("slow_ms", [20_000, 200_000])
+def test_who_worked_too_long_is_known_also_where_the_rebalance_took_long(slow_ms: int) -> None:
+    stuck = gone(silent_ms=POLL + slow_ms, owned=(UNREAD,))
+    change = changed(gone=(stuck,), others_commit_ms=NOW - slow_ms - 2_000)
+    assert named(first(change)) == (FindingKind.POLL_INTERVAL_EXCEEDED, Likelihood.LIKELY)
+
+
+def test_a_rebalance_as_long_as_the_poll_interval_makes_nobody_work_too_long() -> None:
+    """It left; a slow member let all wait for its max.poll.interval.ms, in which nobody committed."""
+    left = gone(silent_ms=POLL, owned=(UNREAD,))
+    change = changed(gone=(left,), others_commit_ms=NOW - POLL + 3_000)
+    found = only(change).findings
+    assert len(found) == 3
+    assert {each.likelihood for each in found} == {Likelihood.POSSIBLE}
