@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -98,16 +99,17 @@ class KohortCluster:
 
 
 class KafkaCluster:
-    """Apache Kafka on three nodes that are brokers and controllers (KRaft)."""
+    """Apache Kafka on three nodes that are brokers and controllers (KRaft); `options` are Java's."""
 
     name = "Apache Kafka"
 
-    def __init__(self, folder: Path, *settings: str) -> None:
+    def __init__(self, folder: Path, *settings: str, options: Sequence[str] = ()) -> None:
         java = shutil.which("java")
         if java is None:
             raise MissingTool("Java is not installed")
-        self._command = [java, *KAFKA_JVM, "-cp", f"{jars()}/*"]
+        self._command = [java, *KAFKA_JVM, *options, "-cp", f"{jars()}/*"]
         self._folder = folder
+        self.logs = [folder / str(node_id) / "server.log" for node_id in NODES]
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         ports = {node_id: (free_port(), free_port()) for node_id in NODES}
         voters = ",".join(f"{node_id}@127.0.0.1:{ports[node_id][1]}" for node_id in NODES)

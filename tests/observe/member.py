@@ -23,6 +23,8 @@ COMMIT_MS = 500
 HEARTBEAT_MS = 1_500
 METADATA_MS = 2_000
 POISON = b"poison"
+SESSION_MS = 10_000
+"""Brokers take six seconds at least; two busy processors often let one wait for that long."""
 
 
 class Job(msgspec.Struct):
@@ -35,7 +37,7 @@ class Job(msgspec.Struct):
     topics: list[str]
     pattern: str = ""
     instance: str | None = None
-    session_ms: int = 6_000
+    session_ms: int = SESSION_MS
     poll_ms: int = 60_000
     strategy: str = "range"
     protocol: str = "classic"

@@ -22,6 +22,7 @@ from tests.interop.kafka_tools import java_command
 from tests.interop.waiting import wait_until
 from tests.observe.member import METADATA_MS, POISON, Job, dotted_settings_of
 from tests.observe.observer_process import ObserverProcess
+from tests.observe.witness import Departed, Witness
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARIES = ("kafka-python", "librdkafka", "aiokafka", "java")
@@ -29,6 +30,10 @@ LOGS = Path(tempfile.mkdtemp(prefix="planting-"))
 """What members write to standard error."""
 SETTLE_MS = 17_000
 """A group that has come up is at rest: what happens now is not part of its start."""
+AGAIN_SETTLE_MS = 62_000
+"""Where a member was gone already: what happens now is not part of that either."""
+STEP_SECONDS_MAX, START_STEP_SECONDS_MAX = 55, 13
+"""Later than this it is no step of one deployment, or of one start, but another event."""
 REST_SECONDS_MAX = 240
 """On a busy machine members start slowly, and miss their sessions at first."""
 
@@ -148,6 +153,7 @@ class Place(NamedTuple):
     admin: Admin
     feed: Feed
     observer: ObserverProcess
+    witness: Witness
 
 
 class Plot:
@@ -157,6 +163,7 @@ class Plot:
         self.admin = place.admin
         self.feed = place.feed
         self.observer = place.observer
+        self._witness = place.witness
         self.group = f"{name}-{seed}"
         self.topic = f"{self.group}-topic"
         self.dice = random.Random(f"{name}/{seed}")
@@ -213,9 +220,16 @@ class Plot:
     def _is_at_rest(self) -> bool:
         seen = self._look()
         told = seen.get("observed", ())
-        if not told or now_ms() - told[-1]["ended_ms"] < SETTLE_MS:
+        if not told or len(seen["members"]) != len(self.members):
             return False
-        return len(seen["members"]) == len(self.members)
+        passed_ms = now_ms() - told[-1]["ended_ms"]
+        return passed_ms >= AGAIN_SETTLE_MS or (
+            passed_ms >= SETTLE_MS and not self._witness.departed(self.group)
+        )
+
+    def departed(self) -> list[Departed]:
+        """Return the members that are gone since the cause is planted, by what the brokers say."""
+        return [each for each in self._witness.departed(self.group) if each.at_ms >= self.planted_ms]
 
     def restart(self, index: int, *, kill: bool = False) -> None:
         """End a member, and start it again. One that leaves is seen to be gone, and to be back."""
@@ -227,10 +241,10 @@ class Plot:
             spare.join()
             return
         member.close()
-        self._await_members(len(self.members) - 1)
+        self._await_members(len(self.members) - 1, STEP_SECONDS_MAX)
         self.members[index] = spare
         spare.join()
-        self._await_members(len(self.members))
+        self._await_members(len(self.members), STEP_SECONDS_MAX)
 
     def start_one_by_one(self, *numbers: int) -> None:
         """Start members, each when the one before is in the group."""
@@ -239,13 +253,13 @@ class Plot:
             each.await_ready()
         for count, each in enumerate(self.members, 1):
             each.join()
-            self._await_members(count)
+            self._await_members(count, START_STEP_SECONDS_MAX if count > 1 else REST_SECONDS_MAX)
 
-    def _await_members(self, count: int) -> None:
+    def _await_members(self, count: int, within_s: float) -> None:
         def are_there() -> bool:
             return len(self.seen()) == count
 
-        wait_until(are_there, f"{self.group} has {count} members", REST_SECONDS_MAX)
+        wait_until(are_there, f"{self.group} has {count} members", within_s)
 
     def seen(self) -> list[dict[str, Any]]:
         """Return the members that the observer sees; none where it does not know the group."""
