@@ -44,6 +44,8 @@ def departure_findings(
     since_ms, until_ms = max(departure.last_commit_ms, earliest_ms), change.at_ms + LOOK_MS_MAX
     was_moved = any(since_ms <= each <= until_ms for each in coordinator_moves_ms)
     facts = _Facts(change, departure, _returned_ms(change, departure.member, later), was_moved=was_moved)
+    if facts.is_put_out:
+        return [facts.put_out()]
     if facts.is_stalled and facts.has_work:
         return [facts.exceeded_poll_interval(Likelihood.LIKELY)]
     if facts.is_alive_until_late and not (facts.has_stood_still and facts.has_work):
@@ -101,10 +103,21 @@ class _Facts:
         self._alone_stuck_ms = self._stuck_ms
         if self._stuck_ms is not None and not change.is_by_broker and change.others_commit_ms:
             self._alone_stuck_ms = max(change.others_commit_ms - departure.last_progress_ms, 0)
+        has_waited = change.others_commit_ms and not change.is_by_broker
+        self._others_waited_ms = max(change.at_ms - change.others_commit_ms, 0) if has_waited else 0
         self._early_ms = min(LATE_COMMIT_MS_MAX, self._poll_ms // 8)
         self._stall_ms_max = departure.progress_interval_ms + REJOIN_MS_MAX
         # Of a group with epochs: the last heartbeat was at most this long before the last commit.
         self._heartbeat_ms = min(HEARTBEAT_MS_MAX, session_ms // 3) if change.is_by_broker else 0
+
+    @property
+    def is_put_out(self) -> bool:
+        """Whether all others waited for it for max.poll.interval.ms, while it went on committing."""
+        if not self._poll_ms or not self._others_waited_ms or self._silent_ms is None:
+            return False
+        is_long = self._others_waited_ms >= self._poll_ms - self._early_ms
+        is_later = self._silent_ms < self._others_waited_ms - self._departure.commit_interval_ms
+        return is_long and is_later and self.is_alive_until_late
 
     @property
     def is_stalled(self) -> bool:
@@ -177,6 +190,13 @@ class _Facts:
         text = f"{self._name} did not poll within its max.poll.interval.ms{waited}, and left"
         return self._finding(FindingKind.POLL_INTERVAL_EXCEEDED, likelihood, text)
 
+    def put_out(self) -> Finding:
+        """Return that it did not rejoin in time. Clients that watch their polls leave before."""
+        text = (
+            f"{self._name} did not rejoin within {duration(self._poll_ms)}, and was put out: it was at work"
+        )
+        return self._finding(FindingKind.POLL_INTERVAL_EXCEEDED, Likelihood.LIKELY, text)
+
     def _finding(self, kind: FindingKind, likelihood: Likelihood, text: str) -> Finding:
         return Finding(kind, likelihood, text, tuple(self._evidence()), self._member.client_id)
 
@@ -189,6 +209,8 @@ class _Facts:
             yield f"its session timeout is {duration(self._session_ms)}"
         if self._alone_ms is not None and self._alone_ms != self._silent_ms:
             yield f"the others committed for {duration(self._alone_ms)} after it"
+        if self.is_put_out:
+            yield f"the others had committed nothing for {duration(self._others_waited_ms)}: they waited"
         if self._silent_ms is not None and self._stuck_ms is not None and self._stuck_ms > self._silent_ms:
             yield f"its offsets had stood still for {duration(self._stuck_ms)}"
         if self._was_moved:

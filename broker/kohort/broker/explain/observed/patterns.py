@@ -100,7 +100,9 @@ def _start(run: Run) -> Finding:
         "the group had no member before, none of these was one lately, and nobody left",
         _numbers(run),
     )
-    return Finding(FindingKind.STARTED_ONE_BY_ONE, Likelihood.CERTAIN, text, evidence)
+    # Members of an older group may have been cut off for long instead.
+    sure = Likelihood.CERTAIN if run[0].former_generation_id < 0 else Likelihood.LIKELY
+    return Finding(FindingKind.STARTED_ONE_BY_ONE, sure, text, evidence)
 
 
 def _deployment(run: Run) -> Finding | None:

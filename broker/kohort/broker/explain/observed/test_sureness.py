@@ -268,3 +268,36 @@ def test_a_rebalance_as_long_as_the_poll_interval_makes_nobody_work_too_long() -
     found = only(change).findings
     assert len(found) == 3
     assert {each.likelihood for each in found} == {Likelihood.POSSIBLE}
+
+
+@pytest.mark.parametrize("later_ms", [0, 5_000])
+def test_a_member_that_commits_while_all_others_wait_for_it_is_put_out(later_ms: int) -> None:
+    """Some clients have no limit for polls: they commit as they work, and do not rejoin."""
+    busy = gone(silent_ms=1_000, owned=(UNREAD,))
+    change = changed(gone=(busy,), others_commit_ms=NOW - POLL - later_ms)
+    found = first(change)
+    assert named(found) == (FindingKind.POLL_INTERVAL_EXCEEDED, Likelihood.LIKELY)
+    assert "was put out" in found.text
+    assert any("they waited" in fact for fact in found.evidence)
+    stopped = gone(silent_ms=POLL - 10_000, owned=(UNREAD,))
+    told = only(changed(gone=(stopped,), others_commit_ms=NOW - POLL)).findings
+    assert {each.likelihood for each in told} == {Likelihood.POSSIBLE}  # Another let them wait.
+    early = changed(gone=(busy,), others_commit_ms=NOW - POLL + 60_000)
+    assert named(first(early)) == (FindingKind.MEMBER_LEFT, Likelihood.LIKELY)
+
+
+def test_members_of_an_older_group_have_not_surely_started() -> None:
+    """They may have been cut off for longer than any rule looks back."""
+    for former, sure in ((-1, Likelihood.CERTAIN), (7, Likelihood.LIKELY)):
+        events = [
+            changed(
+                NOW + index * 3_000,
+                8 + index,
+                former_generation_id=7 + index if index else former,
+                former_members=index,
+                members=index + 1,
+                joined=(member(f"m-{index}"),),
+            )
+            for index in range(3)
+        ]
+        assert named(first(*events)) == (FindingKind.STARTED_ONE_BY_ONE, sure)
