@@ -3,13 +3,15 @@
 `python -m tests.observe.planting [--on kafka|kohort] [--seeds N] [KIND ...]` prints a table: how often
 the cause stood at the first place, and how often something else was named surely, which must not be.
 What is not planted, by the brokers' own word, is planted again and never judged. Apache Kafka has three
-brokers here, kohort one. `--from-seed` and `--record FILE` are for a table in several
-runs: what became of each planting goes to the file, and `--show FILE` prints the table of all in it.
+brokers here, kohort one. A table may take several runs: with `--record FILE` what became of each goes
+to the file, and what is in it is not planted again; `--minutes` ends a run, and `--show FILE` prints the
+table of all in it.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import tempfile
 import threading
@@ -145,23 +147,29 @@ def _first(plot: Plot) -> set[str]:
 def plant_all(
     where: Cluster,
     observer: ObserverProcess,
-    names: Sequence[str],
-    seeds: Sequence[int],
+    wanted: Sequence[tuple[str, int]],
     at_once: int = AT_ONCE,
+    seconds: float = math.inf,
 ) -> Iterator[Outcome]:
-    """Plant each kind with each seed, some at a time, and yield what became of each."""
+    """Plant these kinds and seeds, some at a time, and yield what became of each.
+
+    After so many seconds none is begun.
+    """
+    until = time.monotonic() + seconds
     with Admin(bootstrap_servers=where.bootstrap) as admin:
         feed = Feed(where.bootstrap)
         shared = OneAtATime(admin)
         # It has all methods of an Admin.
         place = Place(where.bootstrap, shared, feed, observer, where.witness)  # type: ignore[arg-type]
 
+        def one(name: str, seed: int) -> Outcome | None:
+            return plant_until_planted(place, name, seed) if time.monotonic() < until else None
+
         try:
             with ThreadPoolExecutor(at_once) as pool:
-                planted = [
-                    pool.submit(plant_until_planted, place, name, seed) for seed in seeds for name in names
-                ]
-                yield from (each.result() for each in as_completed(planted))
+                planted = [pool.submit(one, name, seed) for name, seed in wanted]
+                results = (each.result() for each in as_completed(planted))
+                yield from (each for each in results if each is not None)
         finally:
             feed.close()
 
@@ -239,7 +247,7 @@ def _line(name: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 0 where all were named right, and none surely and wrongly."""
+    """Return 0 where all were planted and named right, and none surely and wrongly."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kinds", nargs="*", help=", ".join(KINDS))
     parser.add_argument("--on", choices=("kafka", "kohort"), default="kohort")
@@ -247,22 +255,24 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--at-once", type=int, default=AT_ONCE)
     parser.add_argument("--from-seed", type=int, default=0)
     parser.add_argument("--record", type=Path)
+    parser.add_argument("--minutes", type=float, default=math.inf)
     parser.add_argument("--show", type=Path)
     parser.add_argument(
         "--store", type=Path, help="a folder for what the observer has seen, to look at later"
     )
     given = parser.parse_args(arguments)
     if given.show is not None:
-        lines = given.show.read_text().splitlines()
-        return show([msgspec.json.decode(each, type=Outcome) for each in lines])
+        return show(recorded(given.show))
+    outcomes = [] if given.record is None else recorded(given.record)
+    known = {(each.kind, each.seed) for each in outcomes}
     seeds = range(given.from_seed, given.from_seed + given.seeds)
-    kinds = given.kinds or list(KINDS)
-    outcomes = []
+    every = [(name, seed) for seed in seeds for name in given.kinds or KINDS]
+    wanted = [each for each in every if each not in known]
     with tempfile.TemporaryDirectory() as scratch, cluster(given.on, Path(scratch)) as where:
         observer = ObserverProcess(where.bootstrap, given.store or Path(scratch))
         observer.start()
         try:
-            for each in plant_all(where, observer, kinds, seeds, given.at_once):
+            for each in plant_all(where, observer, wanted, given.at_once, 60 * given.minutes):
                 outcomes.append(each)
                 if given.record is not None:
                     with given.record.open("ab") as file:
@@ -270,6 +280,12 @@ def main(arguments: Sequence[str]) -> int:
         finally:
             observer.kill()
     return show(outcomes)
+
+
+def recorded(path: Path) -> list[Outcome]:
+    """Return what earlier runs have written."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [msgspec.json.decode(each, type=Outcome) for each in lines]
 
 
 def show(outcomes: Sequence[Outcome]) -> int:

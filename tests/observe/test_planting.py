@@ -6,6 +6,7 @@ By day a few kinds, by night all of them: `python -m tests.observe.planting` pri
 from __future__ import annotations
 
 import os
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def test_planted_causes_are_named(which: str, tmp_path: Path) -> None:
             observer = ObserverProcess(where.bootstrap, tmp_path)
             observer.start()
             try:
-                outcomes = list(plant_all(where, observer, kinds, SEEDS))
+                outcomes = list(plant_all(where, observer, [*product(kinds, SEEDS)]))
             finally:
                 observer.kill()
     except MissingTool as missing:
