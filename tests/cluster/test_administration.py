@@ -265,7 +265,7 @@ async def test_removed_or_reordered_replicas_apply_at_once(
 
 
 async def test_a_missing_broker_is_unregistered_with_its_settings(cluster: BrokerCluster) -> None:
-    one, two, _ = cluster.brokers.values()
+    one, two, three = cluster.brokers.values()
     await set_drained(two, 2, "true")
 
     async def unregister(node_id: int) -> int:
@@ -277,10 +277,13 @@ async def test_a_missing_broker_is_unregistered_with_its_settings(cluster: Broke
     await trio.to_thread.run_sync(two.stop)
     assert await unregister(2) == 0
     assert await unregister(2) == ErrorCode.BROKER_ID_NOT_REGISTERED
+    await trio.to_thread.run_sync(three.stop)
+    assert await unregister(3) == 0, "it has no settings and no replicas, but a data folder is its own"
+    assert await unregister(3) == ErrorCode.BROKER_ID_NOT_REGISTERED
     async with EtcdClient([f"http://{cluster.url.split('/')[2]}"]) as etcd:
         prefix = f"/kohort/{cluster.url.rpartition('/')[2]}/lives/".encode()
         found = await etcd.range_all(prefix, prefix_end(prefix))
-    assert [each.key.decode()[-1] for each in found.items] == ["1", "3"]
+    assert [each.key.decode()[-1] for each in found.items] == ["1"]
 
 
 async def test_a_running_broker_that_is_unregistered_registers_again(

@@ -263,16 +263,17 @@ class EtcdMetadataStore:
         except ValueError as error:
             raise StorageError(f"what etcd has under {key.decode()} is no life of a broker") from error
 
-    async def forget_life(self, node_id: int) -> None:
-        """Forget which process registered last under this node id, unless one is registered.
+    async def forget_life(self, node_id: int) -> bool:
+        """Forget which process registered last under this node id; return whether that was known.
 
-        For a broker without data: any folder with its node id has lost nothing.
+        It is kept while one is registered. For a broker without data: any folder with its node id has lost
+        nothing.
         Raises: StorageError, ChangeUnknown.
         """
         key = self._keys.life(node_id)
         found = await self._find(key)
         if found is None:
-            return
+            return False
         # Every registration writes the key: a late transaction finds another revision than was read here.
         compares = [
             *self.membership.compare(),
@@ -281,8 +282,10 @@ class EtcdMetadataStore:
         ]
         changes = self._keys.changes_of(node_id)
         gone = [Delete(key), Delete(changes, prefix_end(changes))]
-        if await self._transactions.send(compares, gone, again=True) is None:
+        done = await self._transactions.send(compares, gone, again=True)
+        if done is None:
             raise ChangeUnknown(f"etcd does not answer; the last life of broker {node_id} may be forgotten")
+        return done.succeeded
 
     async def become_controller(self, node_id: int) -> int | None:
         """Return the epoch under which this broker is the controller, None where another one is.

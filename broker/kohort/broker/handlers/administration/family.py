@@ -28,5 +28,5 @@ class Administration(msgspec.Struct, frozen=True):
     telemetry: TelemetryReceiver
     expel: Callable[[BrokerState], Awaitable[Snapshot]] | None = None
     """Takes a broker's registration away; None where there is one broker."""
-    forget_life: Callable[[int], Awaitable[None]] | None = None
+    forget_life: Callable[[int], Awaitable[bool]] | None = None
     """Forgets the last registration of an unregistered broker without data."""

@@ -1,5 +1,7 @@
 """UnregisterBroker: removes a broker, whether it runs or is gone for good (KIP-631)."""
 
+from collections.abc import Awaitable, Callable
+
 from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.metadata import ConfigResource, Mutation, ResourceType, Snapshot, update
 from kohort.broker.metadata.store import Failed, storage_error
@@ -25,6 +27,9 @@ async def _unregister(admin: Administration, node_id: int) -> None:
     """Return when the broker is unknown. Raises: ApiError."""
     snapshot = admin.metadata.snapshot()
     if not _is_known(snapshot, node_id):
+        # A broker that was stopped, without settings and replicas, is known by its data folder alone.
+        if admin.forget_life is not None and await _forgets(admin.forget_life, node_id):
+            return
         text = f"Broker ID {node_id} is not currently registered"
         raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, text)
     if admin.expel is None:
@@ -39,6 +44,14 @@ async def _unregister(admin: Administration, node_id: int) -> None:
         )
         if admin.forget_life is not None and not _holds_anything(admin.metadata.snapshot(), node_id):
             await admin.forget_life(node_id)
+    except Failed as error:
+        raise storage_error(error) from error
+
+
+async def _forgets(forget_life: Callable[[int], Awaitable[bool]], node_id: int) -> bool:
+    """Return whether the broker's data folder was known, and is forgotten now. Raises: ApiError."""
+    try:
+        return await forget_life(node_id)
     except Failed as error:
         raise storage_error(error) from error
 
