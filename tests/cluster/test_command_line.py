@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -39,11 +40,13 @@ def up(etcd_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_SECONDS) == 0
         assert process.stderr.read() == ""
-    assert str(folder) not in _processes()
+    assert not [each for each in _processes() if str(folder) in each]
 
 
-def _processes() -> str:
-    return subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+def _processes() -> list[str]:
+    """Return the process ids and command lines of all processes."""
+    done = subprocess.run(["ps", "-ewwo", "pid,args"], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
 
 
 @pytest.fixture
@@ -108,12 +111,40 @@ def test_impossible_changes_are_refused_in_one_line(bootstrap: str) -> None:
         (("cluster", "unregister", "2"), "cancelled; nothing changed"),
         (
             ("cluster", "reassign", "--replication-factor", "9", "-t", "air"),
-            "9 replicas need as many brokers",
+            "9 replicas of topic air need as many brokers",
         ),
     ):
         done = here.kohort(*arguments, "-b", bootstrap, environment=dict(os.environ))
         assert done.returncode != 0
         assert words in done.stderr
+
+
+def test_a_broker_that_has_ended_is_started_again_by_the_command_that_is_printed(
+    etcd_program: Path, tmp_path: Path
+) -> None:
+    command = [
+        *KOHORT, "cluster", "up", "2", "--etcd-program", str(etcd_program), "--data", str(tmp_path / "data"),
+        "--port", "0", "--http-port", "0",
+    ]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        ready = [process.stdout.readline() for _ in range(3)]
+        folder = str(tmp_path / "data" / "broker-2")
+        [pid] = [each.split()[0] for each in _processes() if folder in each]
+        os.kill(int(pid), signal.SIGKILL)
+        ended, again = process.stderr.readline().split(". To start it again: kohort ")
+        assert ended == "broker 2 has ended with status -9"
+        with subprocess.Popen(
+            [*KOHORT, *shlex.split(again)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as other:
+            assert other.stdout is not None
+            address = ready[1].split()[2]
+            assert address in other.stdout.readline().split(), "it serves at the same address"
+            kohort(address.removeprefix("kafka="), "cluster", "wait", "--brokers", "2", "--timeout", "60")
+            other.terminate()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_SECONDS) == 0
 
 
 def test_without_an_etcd_the_command_says_how_to_get_one(tmp_path: Path) -> None:

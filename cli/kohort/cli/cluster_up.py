@@ -1,5 +1,6 @@
 """`kohort cluster up`: brokers, and an etcd if none is named, on this machine until Ctrl-C."""
 
+import shlex
 import shutil
 import signal
 import socket
@@ -117,7 +118,9 @@ def _until_stopped(brokers: Sequence["_Broker"], stops: list[int]) -> None:
         time.sleep(LOOK_SECONDS)
         for each in [each for each in left if each.process.poll() is not None]:
             left.remove(each)
-            print_line(f"broker {each.number} has ended with status {each.process.returncode}", err=True)
+            ended = f"broker {each.number} has ended with status {each.process.returncode}"
+            again = f". To start it again: {each.command}" if left else ""
+            print_line(f"{ended}{again}", err=True)
 
 
 @contextmanager
@@ -151,16 +154,22 @@ class _Broker:
         folder.mkdir(exist_ok=True)
         self.log = folder / "broker.log"
         kafka, http = places
-        command = [
-            sys.executable, "-m", "kohort.broker", "--node-id", str(number), "--cluster", cluster,
-            "--rack", f"rack-{number}", "--listen", kafka, "--http", http, "--data", str(folder / "data"),
+        self._options = [
+            "--node-id", str(number), "--cluster", cluster, "--rack", f"rack-{number}",
+            "--data", str(folder.resolve() / "data"),
         ]  # fmt: skip
         for setting in settings:
-            command += ["--set", setting]
+            self._options += ["--set", setting]
+        command = [sys.executable, "-m", "kohort.broker", "--listen", kafka, "--http", http, *self._options]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
             )
+
+    @property
+    def command(self) -> str:
+        """What starts it at the same addresses, once it serves."""
+        return shlex.join(["kohort", "serve", "--listen", self.kafka, "--http", self.http, *self._options])
 
     def wait_until_ready(self, stops: list[int]) -> None:
         """Return once it serves. Raises: click.ClickException with its last words if it does not."""

@@ -52,7 +52,11 @@ class _Plan:
     def fill(self, partition: TopicPartition, count: int) -> None:
         """Give the partition so many replicas, new ones in other racks and on those who hold least."""
         if count > len(self.racks):
-            raise TooFewBrokers(f"{count} replicas need as many brokers, there are {len(self.racks)}")
+            there = len(self.racks)
+            raise TooFewBrokers(
+                f"{count} replicas of topic {partition.topic} need as many brokers, there are {there}: "
+                f"start another broker, or give --replication-factor {there}"
+            )
         nodes = self.nodes[partition]
         for each in nodes[count:]:
             del self.held[each][partition]
