@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Never, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Never, TypeVar
 
 from kohort.client.values import ConsumerRecord, OffsetAndMetadata, TopicPartition
 
@@ -66,13 +66,15 @@ def _named(given: object) -> str:
         return f"a record: the offset behind it is {behind}"
     if isinstance(given, list) and given and isinstance(given[0], ConsumerRecord):
         return "a list of records: what a poll returns is taken as a whole, a part of it is a plain list"
-    return f"a {type(given).__name__}: {given!r:.100}"
+    name = type(given).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}: {given!r:.100}"
 
 
 class OtherNames:
     """Tells the name here of a method that has another name in another client."""
 
-    _called_here: Mapping[str, str] = {}
+    __slots__ = ()
+    _called_here: ClassVar[Mapping[str, str]] = {}
 
     if not TYPE_CHECKING:  # For type checkers only existing methods can be called.
 
@@ -120,6 +122,15 @@ PRODUCERS_METHODS = {
     "partitions_for_topic": "partitions_for",
 }
 """Of Java's, confluent-kafka's, kafka-python's and aiokafka's producers, by the name that it has here."""
+
+
+DELIVERYS_METHODS = {
+    "get": "result",
+    "add_callback": "add_done_callback",
+    "add_errback": "add_done_callback",
+    "done": "is_done",
+}
+"""Of kafka-python's and Python's futures, by the name that a delivery has for it."""
 
 
 def checked_topic(topic: object) -> str:

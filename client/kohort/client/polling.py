@@ -1,7 +1,7 @@
 """The common part of the two asynchronous consumers: how they open, wake up, and leave their group."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
@@ -20,7 +20,7 @@ AnyPollingSession = TypeVar("AnyPollingSession", bound=PollingSession)
 class AsyncPollingClient(AsyncClient[AnyPollingSession], OtherNames):
     """A client that polls as a member of a group, and leaves the group when it is closed."""
 
-    _called_here: Mapping[str, str] = CONSUMERS_METHODS
+    _called_here = CONSUMERS_METHODS
     _is_closed = False
     _from_any_thread: Callable[[Callable[[], None]], None] | None = None
 

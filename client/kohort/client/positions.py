@@ -233,6 +233,9 @@ class Positions:
         try:
             return self._states[partition]
         except KeyError:
+            if not isinstance(partition, tuple):
+                words = f"a partition is a TopicPartition(topic, partition), not {partition!r:.100}"
+                raise TypeError(words) from None
             raise ValueError(f"partition {partition} is not assigned to this consumer") from None
 
     def find(self, partition: TopicPartition) -> PartitionState | None:

@@ -4,12 +4,12 @@ import time
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Generic, Never, Self, Unpack, overload
+from typing import ClassVar, Generic, Never, Self, Unpack, overload
 
 import anyio
 import anyio.lowlevel
 
-from kohort.client.arguments import PRODUCERS_METHODS, OtherNames, by_name_alone
+from kohort.client.arguments import DELIVERYS_METHODS, PRODUCERS_METHODS, OtherNames, by_name_alone
 from kohort.client.async_client import AsyncClient
 from kohort.client.batch import Appended
 from kohort.client.cluster_connection import ClusterConnection, hub_of, options_with
@@ -31,11 +31,13 @@ from kohort.client.values import GroupMetadata, OffsetAndMetadata, RecordMetadat
 _now_ns = time.time_ns
 
 
-class Delivery(Appended, frozen=True, gc=False):
+class Delivery(Appended, OtherNames, frozen=True, gc=False):
     """A record that is being sent.
 
     `await` it for its RecordMetadata; that raises a KohortError if it failed.
     """
+
+    _called_here = DELIVERYS_METHODS
 
     def __await__(self) -> Generator[object, None, RecordMetadata]:
         batch, index = self.batch.locate(self.index)
@@ -65,7 +67,7 @@ class Producer(AsyncClient[ProducerSession], OtherNames, Generic[K_contra, V_con
     given up, with a warning.
     """
 
-    _called_here: Mapping[str, str] = {**PRODUCERS_METHODS, "close": "stop"}
+    _called_here: ClassVar[Mapping[str, str]] = {**PRODUCERS_METHODS, "close": "stop"}
     _delivery_type: type[Appended] = Delivery
 
     @overload

@@ -139,7 +139,9 @@ def _to_bytes(what: str, given: object, serializer: Serializer | None, topic: st
         return given
     if isinstance(given, bytearray | memoryview):
         return bytes(given)
-    hint = ""
+    hint = f"; give the producer a {what}_serializer"
     if isinstance(given, str):
         hint = f"; encode it: {what}=text.encode(), or give the producer a {what}_serializer"
+    elif isinstance(given, dict | list):
+        hint += f", such as lambda {what}: json.dumps({what}).encode()"
     raise TypeError(f"a record's {what} is bytes or None, not {type(given).__name__}{hint}")

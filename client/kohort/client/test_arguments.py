@@ -1,6 +1,7 @@
 """Arguments by the habit of other clients are refused with a word on how to give them, and names as well."""
 
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -27,6 +28,19 @@ def test_a_list_is_refused_with_the_right_call() -> None:
 def test_a_consumer_refuses_a_list_of_partitions(call: str) -> None:
     with Consumer(bootstrap_servers=NOBODY) as consumer, pytest.raises(TypeError, match=rf"{call}\(a, b\)"):
         getattr(consumer, call)([FIRST])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [lambda each: each.seek("orders", 0), lambda each: each.position("orders")],
+    ids=["seek", "position"],
+)
+def test_a_consumer_refuses_a_topic_in_the_place_of_a_partition(call: Callable[[object], object]) -> None:
+    with (
+        Consumer(bootstrap_servers=NOBODY) as consumer,
+        pytest.raises(TypeError, match=r"a partition is a TopicPartition\(topic, partition\), not 'orders'"),
+    ):
+        call(consumer)
 
 
 def test_a_consumer_refuses_a_list_of_topics() -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 
-from kohort.client import Producer, RequestTimeoutError, aio
+from kohort.client import Producer, RequestTimeoutError, TransactionStateError, aio
+from kohort.client.batch import Batch
+from kohort.client.blocking.producer import Delivery
+from kohort.client.producer import Delivery as AsyncDelivery
 
 NOWHERE = "127.0.0.1:1"
 
@@ -51,6 +55,37 @@ def test_result_accepts_a_timeout_like_every_future() -> None:
                 call()
         with pytest.raises(RequestTimeoutError, match="delivery_timeout_ms"):
             delivery.result()
+
+
+@pytest.mark.parametrize(
+    "value, advice",
+    [
+        ("text", "not str; encode it: value=text.encode()"),
+        ({"a": 1}, "not dict; give the producer a value_serializer, such as lambda value: json.dumps"),
+        (5, "not int; give the producer a value_serializer$"),
+    ],
+)
+def test_a_value_that_is_no_bytes_is_refused_with_advice(value: Any, advice: str) -> None:
+    with Producer(bootstrap_servers=NOWHERE) as producer:
+        producer._session.accumulator.learn("t", 1)
+        with pytest.raises(TypeError, match=advice):
+            producer.send("t", value)
+
+
+def test_a_deliverys_names_in_other_clients_are_answered_with_the_name_here() -> None:
+    for kind in (Delivery, AsyncDelivery):
+        delivery: Any = kind(cast(Batch, None), 0, 0)
+        for name, here in (("get", "result"), ("add_callback", "add_done_callback"), ("done", "is_done")):
+            with pytest.raises(AttributeError, match=f"no attribute {name!r}: here it is {here!r}"):
+                getattr(delivery, name)
+        assert not hasattr(delivery, "__dict__"), "there is one for each record"
+
+
+def test_a_record_outside_a_transaction_is_refused_with_the_call_that_begins_one() -> None:
+    with Producer(bootstrap_servers=NOWHERE, transactional_id="new") as producer:
+        producer._session.accumulator.learn("t", 1)
+        with pytest.raises(TransactionStateError, match="no transaction is open; call begin_transaction"):
+            producer.send("t", b"")
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ class Transactions:
 
     def _out_of_turn(self) -> TransactionStateError:
         state = State.ENDING if self._is_flushing else self._state
-        if state is State.READY:
+        if state in (State.NEW, State.READY):
             return TransactionStateError(_NOT_OPEN)
         return TransactionStateError(f"a record is sent, but the producer {state.value}")
 

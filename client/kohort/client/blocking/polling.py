@@ -1,7 +1,6 @@
 """The common part of the two blocking consumers: one thread at a time, and the close."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -17,7 +16,7 @@ Client_co = TypeVar("Client_co", bound=AsyncPollingClient[Any], covariant=True)
 class BlockingPollingClient(BlockingClient[Client_co], OneThread, OtherNames):
     """A client that one thread at a time polls. The user's callbacks run in that thread."""
 
-    _called_here: Mapping[str, str] = CONSUMERS_METHODS
+    _called_here = CONSUMERS_METHODS
 
     def __init__(
         self, client: Client_co, thread_name: str, shared: BlockingClient[Any] | None = None

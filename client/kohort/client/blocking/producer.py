@@ -3,12 +3,12 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Generic, Never, Unpack, overload
+from typing import ClassVar, Generic, Never, Unpack, overload
 
 import anyio
 
 from kohort.client import producer
-from kohort.client.arguments import PRODUCERS_METHODS, OtherNames, by_name_alone
+from kohort.client.arguments import DELIVERYS_METHODS, PRODUCERS_METHODS, OtherNames, by_name_alone
 from kohort.client.batch import Appended
 from kohort.client.blocking.client import BlockingClient, blocking
 from kohort.client.blocking.cluster_connection import ClusterConnection, connection_of
@@ -29,8 +29,10 @@ from kohort.client.values import RecordMetadata
 _now_ns = time.time_ns
 
 
-class Delivery(Appended, frozen=True, gc=False):
+class Delivery(Appended, OtherNames, frozen=True, gc=False):
     """A record that is being sent: `result()` returns its RecordMetadata."""
+
+    _called_here = DELIVERYS_METHODS
 
     def result(
         self,
@@ -80,7 +82,7 @@ class Producer(
     Any number of threads may send. `close`, or the end of the block, flushes.
     """
 
-    _called_here: Mapping[str, str] = {**PRODUCERS_METHODS, "stop": "close"}
+    _called_here: ClassVar[Mapping[str, str]] = {**PRODUCERS_METHODS, "stop": "close"}
 
     @overload
     def __init__(self: "Producer[Raw, Raw]", **options: Unpack[PlainOptions[ClusterConnection]]) -> None: ...
