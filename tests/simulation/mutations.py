@@ -185,7 +185,7 @@ MUTANTS = (
     ),
     Mutant(
         "a swap that was cut short is forgotten",
-        Edit(f"{STORAGE}.swapping", "finish_swaps", assign("names", "[]")),
+        Edit(f"{STORAGE}.swapping", "finish_swaps", before_assignment("undone", "names = []")),
         first_seed=60,  # Seed 66 sees it.
     ),
     Mutant(

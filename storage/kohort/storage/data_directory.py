@@ -277,7 +277,7 @@ class DataDirectory:
     def check_present(self) -> None:
         """Raise StorageError if the folder is missing: an empty one would be taken for the old one."""
         try:
-            is_there = self.file_system.read(self.path / LOCK) is not None
+            is_there = self.file_system.size(f"{self._path}/{LOCK}") is not None
         except OSError as error:
             raise StorageError(f"{self.path} cannot be read: {error}") from error
         if not is_there:

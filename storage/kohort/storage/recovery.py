@@ -84,8 +84,9 @@ class LogLoader:
 
     def load(self, *, clean: bool, recovery_point: int, log_start_offset: int) -> LoadedLog:
         """Return the log. Raises: OSError, StorageError."""
-        finish_swaps(self._file_system, self._directory)
         names = self._file_system.list_directory(self._directory) or []
+        if finish_swaps(self._file_system, self._directory, names):
+            names = self._file_system.list_directory(self._directory) or []
         segments = [self._segment(base) for base in segment_offsets(names, LOG_SUFFIX)]
         self._remove_orphans(names, {segment.base_offset for segment in segments})
         epochs = LeaderEpochs.decode(self._read(LEADER_EPOCH_CHECKPOINT))

@@ -302,7 +302,7 @@ class Segment:
         if file_bytes:
             if prefix.size_bytes < file_bytes:
                 self.file.truncate(prefix.size_bytes)
-            self.file.sync()
+                self.file.sync()  # All else was synced before it was read.
             self.time_index.append(prefix.max_timestamp, prefix.max_timestamp_offset)
             self.index.write()
             self.time_index.write()

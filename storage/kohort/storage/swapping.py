@@ -94,12 +94,11 @@ def take_place(file_system: FileSystem, directory: str, base_offset: int) -> Non
         _rename(file_system, path + SWAP, path)
 
 
-def finish_swaps(file_system: FileSystem, directory: str) -> bool:
+def finish_swaps(file_system: FileSystem, directory: str, names: Sequence[str]) -> bool:
     """Return whether a crash had left a swap unfinished: a promised one is finished, others are undone.
 
-    Raises: OSError, StorageError.
+    `names` are those in the folder. Raises: OSError, StorageError.
     """
-    names = file_system.list_directory(directory) or []
     undone = [name for name in names if name.endswith(CLEANED)]
     first_undone = min((_base_offset(name) for name in undone), default=None)
     promised: list[int] = []
