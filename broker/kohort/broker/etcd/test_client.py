@@ -1,11 +1,14 @@
 """The etcd client against scripted endpoints: which requests it repeats, and which it must not."""
 
+import ssl
 from collections.abc import Callable
+from pathlib import Path
 
 import httpx
 import msgspec
 import pytest
 
+from kohort.broker.etcd.address import Credentials
 from kohort.broker.etcd.client import EtcdClient
 from kohort.broker.etcd.errors import EtcdError, EtcdLeaseLost, EtcdRejected, EtcdUnavailable
 from kohort.broker.etcd.messages import Put, Range, prefix_end
@@ -136,3 +139,20 @@ def test_the_end_of_a_prefix_follows_all_keys_with_the_prefix() -> None:
     assert prefix_end(b"a/") == b"a0"
     assert prefix_end(b"a\xff\xff") == b"b"
     assert prefix_end(b"a/") > b"a/\xff\xff"
+
+
+@pytest.mark.parametrize(("endpoint", "reads"), [("http://etcd:2379", 0), ("https://etcd:2379", 1)])
+def test_the_system_s_certificates_are_read_for_tls_alone(
+    endpoint: str, reads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[ssl.SSLContext] = []
+    monkeypatch.setattr(
+        ssl.SSLContext, "load_default_certs", lambda context, _purpose=None: read.append(context)
+    )
+    EtcdClient([endpoint])
+    assert len(read) == reads
+
+
+def test_a_file_that_cannot_be_used_is_named_without_tls_too(tmp_path: Path) -> None:
+    with pytest.raises(EtcdError, match=r"absent\.pem can't be used for TLS"):
+        EtcdClient(["http://etcd:2379"], Credentials(ca_file=tmp_path / "absent.pem"))
