@@ -54,24 +54,24 @@ class AsyncioProcess(SteppedProcess):
 
     # -- steps --------------------------------------------------------------------------------------------
 
-    def act(self, action: Callable[[], object]) -> None:
+    def call_within(self, action: Callable[[], object]) -> None:
         """Call `action` as code of the loop."""
         self.kernel.call_as(self, partial(self.loop.call_within, action))
 
+    act = call_within
+
     def step(self) -> None:
         """Let the loop do what is ready."""
-        self.act(self.loop.run_once)
-        self.acted()
+        self.loop.run_once()
 
-    def acted(self) -> None:
-        """Step the loop again when something is to be done."""
+    def next_step_ns(self) -> int | None:
+        """Return when the loop has something to do."""
         if not self.alive:
-            return
+            return None
         next_ns = self.loop.next_ns()
         if next_ns == 0:
-            self.step_soon()
-        elif next_ns is not None:
-            self.step_at(self.kernel_time_ns(next_ns))
+            return self.soon_ns()
+        return None if next_ns is None else self.kernel_time_ns(next_ns)
 
     # -- its end ------------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ Action = Callable[[], object]
 MILLISECOND = 1_000_000
 SECOND = 1_000_000_000
 STEP_NS_MIN, STEP_NS_MAX = 1_000, 40_000  # How long one step of a busy process takes, in virtual time.
+STEP_NS_SPAN = STEP_NS_MAX - STEP_NS_MIN
 START_WALL_NS = 1_700_000_000 * SECOND  # The wall time at which every run starts.
 
 
@@ -87,6 +88,8 @@ class Kernel:
         """All of them, the dead ones too."""
         self._heap: list[tuple[int, int, Handle]] = []
         self._sequence = 0
+        self._until: Callable[[], object] = lambda: True
+        self._end_ns: float = 0
 
     # -- what is to happen --------------------------------------------------------------------------------
 
@@ -123,21 +126,46 @@ class Kernel:
     def run(self, until: Callable[[], object], seconds_max: float = math.inf) -> None:
         """Go on until `until` returns something true. Raises: SimulationStuck, also after `seconds_max`."""
         end_ns = self.time_ns + seconds_max * SECOND
-        while not until():
-            if not self.step():
-                raise SimulationStuck(f"nothing is left to happen at {self.time_ns / SECOND:.3f} s")
-            if self.time_ns > end_ns:
-                raise SimulationStuck(f"it was waited for in vain for {seconds_max} s")
+        with self._running(until, end_ns):
+            while not until():
+                if not self.step():
+                    raise SimulationStuck(f"nothing is left to happen at {self.time_ns / SECOND:.3f} s")
+                if self.time_ns > end_ns:
+                    raise SimulationStuck(f"it was waited for in vain for {seconds_max} s")
 
     def run_for(self, duration_ns: int) -> None:
         """Let this much time pass."""
         end_ns, heap = self.time_ns + duration_ns, self._heap
-        while heap and heap[0][0] <= end_ns:
-            if heap[0][2].action is None:
-                heapq.heappop(heap)
-            else:
-                self.step()
+        with self._running(lambda: False, end_ns):
+            while heap and heap[0][0] <= end_ns:
+                if heap[0][2].action is None:
+                    heapq.heappop(heap)
+                else:
+                    self.step()
         self.time_ns = end_ns
+
+    @contextmanager
+    def _running(self, until: Callable[[], object], end_ns: float) -> Iterator[None]:
+        before = self._until, self._end_ns
+        self._until, self._end_ns = until, end_ns
+        try:
+            yield
+        finally:
+            self._until, self._end_ns = before
+
+    def goes_on_to(self, time_ns: int) -> bool:
+        """Move the clock to that time, unless something else happens before or the run is over then.
+
+        So an action can go on by itself, in place of one that it would add for that time.
+        """
+        heap = self._heap
+        while heap and heap[0][2].action is None:
+            heapq.heappop(heap)
+        if (heap and heap[0][0] <= time_ns) or time_ns > self._end_ns or self._until():
+            return False
+        self.time_ns = time_ns
+        self.actions_run += 1
+        return True
 
     def close(self) -> None:
         """Let go of what the processes hold. The run cannot go on."""
@@ -203,7 +231,7 @@ class Process:
 
     def monotonic_ns(self) -> int:
         """Return what the monotonic clock of the process's host shows."""
-        return self._began_ns + self.elapsed_ns()
+        return self.kernel.time_ns if self.clock_rate == 1.0 else self._began_ns + self.elapsed_ns()
 
     def wall_ns(self) -> int:
         """Return what the wall clock of the process's host shows, in nanoseconds since 1970."""
@@ -280,9 +308,9 @@ class SteppedProcess(Process, ABC):
         self._wake: Handle | None = None
         self._wake_ns = -1
 
-    def step_soon(self) -> None:
-        """Step a moment from now: something is ready."""
-        self.step_at(self.kernel.time_ns + self._order.randrange(STEP_NS_MIN, STEP_NS_MAX))
+    def soon_ns(self) -> int:
+        """Return the time of the next step when something is ready: a moment from now."""
+        return self.kernel.time_ns + STEP_NS_MIN + int(self._order.random() * STEP_NS_SPAN)
 
     def step_at(self, time_ns: int) -> None:
         """Step at that virtual time, unless it is to be stepped before."""
@@ -296,11 +324,38 @@ class SteppedProcess(Process, ABC):
     def _woken(self) -> None:
         self._wake, self._wake_ns = None, -1
         if self.alive and not self.is_paused:  # A paused process is stepped by `acted` when it goes on.
+            self.call_within(self._take_steps)
+
+    def _take_steps(self) -> None:
+        """Take one step after another, until something else happens in between."""
+        kernel = self.kernel
+        while True:
             self.step()
+            time_ns = self.next_step_ns()
+            if time_ns is None:
+                return
+            can_go_on = self._wake is None and self.alive and not self.is_paused
+            if not can_go_on or not kernel.goes_on_to(time_ns):
+                self.step_at(time_ns)
+                return
+
+    def acted(self) -> None:
+        """Step when something is to be done."""
+        time_ns = self.next_step_ns()
+        if time_ns is not None:
+            self.step_at(time_ns)
+
+    @abstractmethod
+    def call_within(self, action: Action) -> None:
+        """Call `action` as code of the program."""
 
     @abstractmethod
     def step(self) -> None:
-        """Take one step, and see to the next one."""
+        """Take one step, as code of the program."""
+
+    @abstractmethod
+    def next_step_ns(self) -> int | None:
+        """Return the virtual time of the next step, None if nothing is to be done."""
 
     def ended_by_itself(self) -> None:
         """Note that the program has ended. For subclasses."""

@@ -22,6 +22,7 @@ from kohort.testing.simulation.transports import SimulatedServer, SimulatedTrans
 
 EXECUTOR_NS_MAX = 2 * MILLISECOND
 LOOKUP_SECONDS = 0.0005
+TIMERS_CANCELLED_MAX = 100
 
 
 class _NoSelector:
@@ -85,8 +86,23 @@ class SimulatedLoop(_BaseEventLoop):  # type: ignore[misc]
             self._thread_id = None
 
     def run_once(self) -> None:
-        """Do what is ready now."""
-        self._run_once()
+        """Do what is ready now, as `BaseEventLoop._run_once` does, without asking a selector."""
+        if self._timer_cancelled_count > TIMERS_CANCELLED_MAX:
+            self._run_once()  # It drops them.
+            return
+        ready, scheduled = self._ready, self._scheduled
+        end = self.time() + self._clock_resolution
+        while scheduled and scheduled[0]._when < end:
+            timer = heapq.heappop(scheduled)
+            timer._scheduled = False
+            if timer._cancelled:
+                self._timer_cancelled_count -= 1
+            else:
+                ready.append(timer)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
 
     def next_ns(self) -> int | None:
         """Return the process's time at which something is to be done, 0 for now, None for never."""

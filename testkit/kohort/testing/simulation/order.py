@@ -18,7 +18,8 @@ class OrderedSet(dict[T, None]):
     """The part of a set that trio and anyio use, in the order of insertion."""
 
     def __init__(self, members: Iterable[T] = ()) -> None:
-        super().__init__(dict.fromkeys(members))
+        if members:
+            self.update(dict.fromkeys(members))
 
     add = dict.setdefault
     remove = dict.__delitem__

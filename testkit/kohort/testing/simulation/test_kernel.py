@@ -98,6 +98,37 @@ def test_several_trio_programs_run_beside_each_other_and_a_seed_gives_the_same_r
     assert any(run_three(seed) != seen for seed in range(8, 12))  # The order of tasks is the seed's.
 
 
+@pytest.mark.parametrize("kind", ["asyncio", "trio"])
+def test_what_happens_between_two_steps_of_a_busy_process_does_not_wait_for_it(kind: str) -> None:
+    kernel, seen = Kernel(1), list[tuple[str, int]]()
+
+    async def main() -> None:
+        for _ in range(200):
+            seen.append(("a step", kernel.time_ns))
+            await (asyncio.sleep(0) if kind == "asyncio" else trio.lowlevel.checkpoint())
+
+    def tick() -> None:
+        seen.append(("a tick", kernel.time_ns))
+        kernel.call_after(100_000, tick)
+
+    network = Network(kernel)
+    process = (
+        AsyncioProcess(kernel, network, network.host("busy"), main)
+        if kind == "asyncio"
+        else TrioProcess(kernel, "busy", main)
+    )
+    tick()
+    kernel.run_for(950_000)
+    assert process.alive
+    assert max(time_ns for _, time_ns in seen) <= kernel.time_ns == 950_000
+    kernel.run(lambda: not process.alive)
+    times_ns = [time_ns for _, time_ns in seen]
+    assert times_ns == sorted(times_ns)
+    ticks_ns = [time_ns for name, time_ns in seen if name == "a tick"]
+    assert ticks_ns == [number * 100_000 for number in range(len(ticks_ns))]
+    kernel.close()
+
+
 def test_a_fast_clock_lets_deadlines_come_early() -> None:
     kernel = Kernel(1)
 

@@ -22,8 +22,7 @@ class Trace:
     def note(self, time_ns: int, event: str, data: bytes = b"") -> None:
         """Add an event, and the bytes that it carries."""
         line = f"{time_ns} {event} {len(data)}\n"
-        self._hash.update(line.encode())
-        self._hash.update(data)
+        self._hash.update(line.encode() + data)
         if self.on_line is not None:
             self.on_line(f"{line[:-1]} {crc32(data):08x}\n")
 

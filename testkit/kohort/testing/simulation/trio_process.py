@@ -118,7 +118,7 @@ class TrioProcess(SteppedProcess):
 
     # -- one step -----------------------------------------------------------------------------------------
 
-    def _call_within(self, action: Callable[[], object]) -> None:
+    def call_within(self, action: Callable[[], object]) -> None:
         """Call `action` while the run of this process is trio's current one."""
         order, _order.source = _order.source, self._order
         current = trio_run.GLOBAL_RUN_CONTEXT.__dict__
@@ -140,13 +140,6 @@ class TrioProcess(SteppedProcess):
 
     def step(self) -> None:
         """Let trio take one step."""
-        self._call_within(self._take_step)
-        if self._clock.deadline is None:
-            self.step_soon()
-        else:
-            self.acted()
-
-    def _take_step(self) -> None:
         if self._guest is None:
             self._start()
         self._clock.deadline = None
@@ -178,22 +171,19 @@ class TrioProcess(SteppedProcess):
         if self._guest is None:
             super().act(action)
             return
-        self._call_within(action)
+        self.call_within(action)
 
-    def acted(self) -> None:
-        """Step the run, if something has become ready in it or its next deadline is another one."""
+    def next_step_ns(self) -> int | None:
+        """Return when something is ready in the run, or its next deadline."""
         if not self.alive:
-            return
-        if self._tick is None:
-            self.step_soon()  # It has not begun.
-            return
-        runner: Any = self._context["runner"]
+            return None
+        if self._tick is None or self._clock.deadline is None:
+            return self.soon_ns()  # It has not begun, or does not wait.
+        runner: Any = self._guest.runner
         if runner.runq or runner.entry_queue.size():
-            self.step_soon()
-            return
+            return self.soon_ns()
         deadline = runner.deadlines.next_deadline()
-        if deadline != math.inf:
-            self.step_at(self.kernel_time_ns(math.ceil(deadline * SECOND)))
+        return None if deadline == math.inf else self.kernel_time_ns(math.ceil(deadline * SECOND))
 
     def cancel(self) -> None:
         """Cancel `main`, as a program does that is told to end."""
@@ -214,7 +204,7 @@ class TrioProcess(SteppedProcess):
         if self._guest is not None and self.outcome is None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                self._call_within(self._close_tasks)
+                self.call_within(self._close_tasks)
         self._guest = None
         self._context = {}
 
