@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from kohort.broker.metadata import GROUP_EVENTS_TOPIC
 from kohort.client import (
     ConfigurationError,
     KohortError,
@@ -39,6 +40,9 @@ MOVED_REPLICAS = 2
 CHAOS_SECONDS = 90
 SETTLE_SECONDS = 900
 TRANSACTIONS_END_SECONDS = 60  # What a dead producer has left open is aborted by then.
+EVENT_PARTITIONS = (
+    2  # As of the other internal topics: a broker would make 24, and most of the run is theirs.
+)
 RETRY_SECONDS = 0.5
 SETTINGS = {
     "offsets.topic.num.partitions": "2",
@@ -86,6 +90,7 @@ async def three_run(world: World, books: Books, shape: Shape) -> None:
         cluster.bootstrap,
         NewTopic(TOPIC, PARTITIONS, BROKERS),
         NewTopic(TRIMMED, 1, MOVED_REPLICAS, configs={"min.insync.replicas": "1"}),
+        NewTopic(GROUP_EVENTS_TOPIC, EVENT_PARTITIONS, BROKERS, configs={"flush.messages": str(2**63 - 1)}),
     )
     run = Run(world, books, cluster.bootstrap)
     run.begin()
@@ -245,6 +250,7 @@ class Clients:
             group_protocol=protocol,
             auto_offset_reset="earliest",
             isolation_level="read_committed",
+            fetch_max_wait_ms=5_000,
             enable_auto_commit=False,
             **options,
         ) as consumer:

@@ -72,6 +72,7 @@ async def share(world: World, books: ShareBooks, bootstrap: str, topic: str) -> 
         group_id=GROUP,
         share_acknowledgement_mode="explicit",
         max_poll_records=20,
+        fetch_max_wait_ms=5_000,
         on_acknowledged=partial(books.accept, counts),
     ) as consumer:
         while True:
