@@ -10,10 +10,9 @@ from kohort.testing.simulation.simulated_broker import DATA, SimulatedBroker
 from kohort.testing.simulation.simulated_cluster import SimulatedCluster
 from tests.simulation.whole.books import Books
 from tests.simulation.whole.cluster_clients import read_values
-from tests.simulation.whole.fail_overs import BY_NAME, FailOvers
+from tests.simulation.whole.fail_overs import FAIL_OVERS, FailOvers
 
-ANY = ("strict", "restore", "roll")
-ACTS = (*ANY, *BY_NAME)
+ACTS = ("strict", "restore", "roll", *FAIL_OVERS)
 LAX, NEWER = "lax", "newer"
 RECORDS = 20
 STOP_SECONDS_MAX = 120
@@ -31,8 +30,8 @@ class Acts:
         self._topic = topic
         self._fail_overs = FailOvers(world, cluster, books, topic, self._become_well)
 
-    async def play(self, name: str | None) -> None:
-        """Play the one of this name, or any. Raises: Violation, NotReached."""
+    async def play(self, name: str) -> None:
+        """Play the one of this name. Raises: Violation, NotReached."""
         await self._become_well()
         acts = {
             "strict": self._become_strict,
@@ -40,9 +39,8 @@ class Acts:
             "roll": self._roll,
             **self._fail_overs.acts,
         }
-        chosen = self._world.random.choice(ANY)
-        self._world.note(f"the act: {name or chosen}")
-        await acts[name or chosen]()
+        self._world.note(f"the act: {name}")
+        await acts[name]()
         await self._become_well()
 
     async def _become_well(self) -> None:

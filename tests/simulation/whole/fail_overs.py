@@ -18,8 +18,8 @@ from kohort.testing.simulation.world import NotReached
 from tests.simulation.whole.books import Books
 from tests.simulation.whole.reading import read_to_end
 
-BY_NAME = ("late", "times", "trim", "remake", "empty")
-"""The acts. A run has them when it is asked for one."""
+FAIL_OVERS = ("late", "times", "trim", "remake", "empty")
+"""The names of the acts."""
 TIMED, SHORTENED, REMADE = "timed", "shortened", "remade"
 RECORDS = 10
 TIMED_PARTITIONS = 6

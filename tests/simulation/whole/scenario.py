@@ -23,11 +23,11 @@ from kohort.client import (
 )
 from kohort.testing.simulation import World
 from kohort.testing.simulation.world import App
-from tests.simulation.whole.acts import Acts
+from tests.simulation.whole.acts import ACTS, Acts
 from tests.simulation.whole.books import PROTOCOLS, Books
 from tests.simulation.whole.cluster_clients import BROKERS, ClusterClients
 from tests.simulation.whole.etcd_faults import EtcdFaults
-from tests.simulation.whole.fail_overs import BY_NAME
+from tests.simulation.whole.fail_overs import FAIL_OVERS
 from tests.simulation.whole.reading import read_to_end
 from tests.simulation.whole.sharing import prepare, share
 from tests.simulation.whole.trimming import TOPIC as TRIMMED
@@ -83,7 +83,8 @@ async def one_run(world: World, books: Books, shape: Shape) -> None:
 async def three_run(world: World, books: Books, shape: Shape) -> None:
     """Run it on three brokers with their etcd, and an act in the end. Raises: Violation, NotReached."""
     settings = {**SETTINGS, "min.insync.replicas": "2"}
-    if shape.act in BY_NAME:
+    act = shape.act or world.random.choice(ACTS)
+    if act in FAIL_OVERS:
         settings["replica.lag.time.max.ms"] = LAG_MS
     cluster = await world.cluster(BROKERS, settings=settings)
     await _create(
@@ -116,7 +117,7 @@ async def three_run(world: World, books: Books, shape: Shape) -> None:
         await asyncio.sleep(shape.seconds)
     etcd.end()
     await run.stop_writing()
-    await Acts(world, cluster, books, TOPIC).play(shape.act)
+    await Acts(world, cluster, books, TOPIC).play(act)
     await run.end()
 
 
