@@ -43,6 +43,9 @@ TRANSACTIONS_END_SECONDS = 60  # What a dead producer has left open is aborted b
 EVENT_PARTITIONS = (
     2  # As of the other internal topics: a broker would make 24, and most of the run is theirs.
 )
+TRANSACTION_TIMEOUT_SECONDS = 15
+SURELY_NEWEST_SECONDS = 60  # By then nothing arrives any more of what was sent before.
+QUICK_SECONDS = 1  # So it was asked once.
 RETRY_SECONDS = 0.5
 SETTINGS = {
     "offsets.topic.num.partitions": "2",
@@ -188,6 +191,7 @@ class Clients:
         self._bootstrap = bootstrap
         self._over = over
         self._numbers = 0
+        self._had: set[str] = set()  # Transactional ids that a producer has had.
 
     def _value(self, name: str) -> str:
         self._numbers += 1
@@ -216,17 +220,37 @@ class Clients:
     async def transact(self, name: str) -> None:
         """Write transactions, and commit or abort them. Who is started again fences its former life."""
         async with aio.Producer(
-            bootstrap_servers=self._bootstrap, transactional_id=name, transaction_timeout_ms=15_000
+            bootstrap_servers=self._bootstrap,
+            transactional_id=name,
+            transaction_timeout_ms=TRANSACTION_TIMEOUT_SECONDS * 1_000,
         ) as producer:
+            initialising = self._world.seconds
             await producer.init_transactions()
+            newest_at = self._world.seconds
+            if name in self._had or newest_at - initialising > QUICK_SECONDS:
+                newest_at += SURELY_NEWEST_SECONDS
+            self._had.add(name)
             while not self._over.is_set():
-                await self._one_transaction(producer, name, self._world.random)
+                began = self._world.seconds
+                try:
+                    await self._one_transaction(producer, name, self._world.random)
+                except ProducerFencedError as error:
+                    is_late = self._world.seconds - began >= TRANSACTION_TIMEOUT_SECONDS or began < newest_at
+                    self._books.hold("the newest producer in time is not fenced", is_late, f"{name}: {error}")
+                    raise  # The process ends, and is started again.
 
     async def _one_transaction(self, producer: Any, name: str, random: Random) -> None:
         values = frozenset(self._value(name) for _ in range(random.randrange(1, 5)))
         self._books.transactions.append(values)
         await producer.begin_transaction()
         try:
+            if random.random() < 0.2:  # It may end before its coordinator has heard that it has begun.
+                for value in sorted(values):
+                    await producer.send(TOPIC, value.encode(), key=value.encode())
+                await asyncio.sleep(random.uniform(0, 0.01))
+                await producer.abort_transaction()
+                self._books.aborted.append(values)
+                return
             for value in sorted(values):
                 await (await producer.send(TOPIC, value.encode(), key=value.encode()))
             await asyncio.sleep(random.uniform(0, 1))
@@ -237,7 +261,7 @@ class Clients:
                 await producer.abort_transaction()
                 self._books.aborted.append(values)
         except ProducerFencedError:
-            raise  # The process ends, and is started again.
+            raise
         except KohortError:
             await producer.abort_transaction()
 
