@@ -31,6 +31,8 @@ SECOND = 1_000_000_000
 STEP_NS_MIN, STEP_NS_MAX = 1_000, 40_000  # How long one step of a busy process takes, in virtual time.
 STEP_NS_SPAN = STEP_NS_MAX - STEP_NS_MIN
 START_WALL_NS = 1_700_000_000 * SECOND  # The wall time at which every run starts.
+ACTIONS_PER_COLLECTION = 2_000
+COLLECTIONS_PER_WHOLE = 10  # The others leave alone what has outlived two of them.
 
 
 @contextmanager
@@ -90,6 +92,8 @@ class Kernel:
         self._sequence = 0
         self._until: Callable[[], object] = lambda: True
         self._end_ns: float = 0
+        self._collections = 0
+        self._collect_at: float = math.inf  # After so many actions.
 
     # -- what is to happen --------------------------------------------------------------------------------
 
@@ -108,6 +112,8 @@ class Kernel:
     def step(self) -> bool:
         """Do the next thing. Return False if there is none."""
         heap = self._heap
+        if self.actions_run >= self._collect_at:
+            self._collect_garbage()
         while heap:
             time_ns, _, handle = heapq.heappop(heap)
             action = handle.action
@@ -159,6 +165,8 @@ class Kernel:
         So an action can go on by itself, in place of one that it would add for that time.
         """
         heap = self._heap
+        if self.actions_run >= self._collect_at:
+            return False
         while heap and heap[0][2].action is None:
             heapq.heappop(heap)
         if (heap and heap[0][0] <= time_ns) or time_ns > self._end_ns or self._until():
@@ -166,6 +174,28 @@ class Kernel:
         self.time_ns = time_ns
         self.actions_run += 1
         return True
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Within the block collect garbage after so many actions, and at no other time.
+
+        Garbage may have code that still runs, such as the `finally` of an async generator. Python would
+        collect it by how many objects there are in the whole process, and in any of its threads.
+        """
+        is_automatic = gc.isenabled()
+        gc.disable()
+        self._collect_at = self.actions_run + ACTIONS_PER_COLLECTION
+        try:
+            yield
+        finally:
+            self._collect_at = math.inf
+            if is_automatic:
+                gc.enable()
+
+    def _collect_garbage(self) -> None:
+        self._collections += 1
+        self._collect_at = self.actions_run + ACTIONS_PER_COLLECTION
+        gc.collect(1 if self._collections % COLLECTIONS_PER_WHOLE else 2)
 
     def close(self) -> None:
         """Let go of what the processes hold. The run cannot go on."""

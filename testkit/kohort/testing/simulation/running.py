@@ -63,7 +63,7 @@ class _Noted:
 
 
 def _run_seed(world: World, test: Test, *arguments: object) -> tuple[World, BaseException | None]:
-    with _quick_collections(), simulated(world.kernel):
+    with _quick_collections(), world.kernel.collecting(), simulated(world.kernel):
         try:
             process = AsyncioProcess(
                 world.kernel, world.network, world.network.host("test"), test, world, *arguments
@@ -85,6 +85,7 @@ def _run_seed(world: World, test: Test, *arguments: object) -> tuple[World, Base
 def _quick_collections() -> Iterator[None]:
     """Let the garbage collector skip the objects that exist before: each run ends with a collection."""
     if gc.get_freeze_count():  # Somebody else has a reason to do the same.
+        gc.collect()  # Nothing that was dropped before ends within the run.
         yield
         return
     gc.freeze()
