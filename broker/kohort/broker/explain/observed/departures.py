@@ -59,7 +59,8 @@ def departure_findings(
         return [late, left]
     if facts.is_almost_stalled:
         return [late, left, expired]
-    return [expired, left, late] if facts.is_almost_silent_for_session else [left, expired, late]
+    is_rather_dead = facts.is_almost_silent_for_session or (change.joined and facts.is_gone_with_its_session)
+    return [expired, left, late] if is_rather_dead else [left, expired, late]
 
 
 def may_have_expired(change: GroupChanged, departure: Departure) -> bool:
@@ -166,6 +167,16 @@ class _Facts:
     def is_almost_silent_for_session(self) -> bool:
         """The same, where the others may have committed an interval before they learnt of the rebalance."""
         return self._is_silent(self._departure.commit_interval_ms)
+
+    @property
+    def is_gone_with_its_session(self) -> bool:
+        """Whether the group was complete without it just as its session ended.
+
+        A process that is killed and started again joins at once, and the group waits for what it was before.
+        """
+        if self._silent_ms is None or not self._session_ms:
+            return False
+        return 0 <= self._silent_ms - self._session_ms <= self._departure.commit_interval_ms + REJOIN_MS_MAX
 
     def _is_silent(self, early_ms: int) -> bool:
         interval_ms = self._departure.commit_interval_ms

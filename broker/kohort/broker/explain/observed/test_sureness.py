@@ -301,3 +301,15 @@ def test_members_of_an_older_group_have_not_surely_started() -> None:
             for index in range(3)
         ]
         assert named(first(*events)) == (FindingKind.STARTED_ONE_BY_ONE, sure)
+
+
+def test_a_process_that_was_killed_and_started_again_rather_died_than_left() -> None:
+    """The new one joins at once; the group waits for the session of the old one, and nobody commits."""
+    killed = gone("a", silent_ms=SESSION + 1_000)
+    change = changed(gone=(killed,), joined=(member("b"),), others_commit_ms=NOW - SESSION + 3_000)
+    assert [named(each) for each in only(change).findings[:2]] == [
+        (FindingKind.MEMBER_JOINED, Likelihood.CERTAIN),
+        (FindingKind.MEMBER_EXPIRED, Likelihood.POSSIBLE),
+    ]
+    left = msgspec.structs.replace(change, joined=())
+    assert named(first(left)) == (FindingKind.MEMBER_LEFT, Likelihood.POSSIBLE)
