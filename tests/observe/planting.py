@@ -47,6 +47,7 @@ AT_ONCE = 4
 TRIES = 3
 """How often a cause is planted at most: on a busy machine who is to leave may miss a session before."""
 SETTINGS = (
+    "auto.create.topics.enable=false",  # The feed may still write to a topic that is being deleted.
     "group.initial.rebalance.delay.ms=0",
     "offsets.retention.minutes=1",
     "offsets.retention.check.interval.ms=2000",

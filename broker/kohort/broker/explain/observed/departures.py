@@ -19,8 +19,8 @@ from kohort.broker.explain.words import duration, member_name
 
 RETURN_MS_MAX = 600_000
 """A member that returns later than this counts as a new one."""
-REJOIN_MS_MAX = 6_000
-"""How long the others take to notice a rebalance and to join it: two heartbeats."""
+REJOIN_MS_MAX = 10_000
+"""How long the others take to notice a rebalance and to join it: two heartbeats, and what they are at."""
 LOOK_MS_MAX = 30_000
 """So much later the observer may see that another broker coordinates the group."""
 HEARTBEAT_MS_MAX = 5_000
@@ -46,11 +46,12 @@ def departure_findings(
     facts = _Facts(change, departure, _returned_ms(change, departure.member, later), was_moved=was_moved)
     if facts.is_put_out:
         return [facts.put_out()]
-    if facts.is_stalled and facts.has_work:
+    is_late = facts.is_stalled and facts.has_work
+    if is_late and not facts.is_silent_for_session:
         return [facts.exceeded_poll_interval(Likelihood.LIKELY)]
     if facts.is_alive_until_late and not (facts.has_stood_still and facts.has_work):
         return [facts.left(Likelihood.LIKELY)]
-    if facts.is_silent_for_session and facts.is_known_alone:
+    if facts.is_silent_for_session and facts.is_known_alone and not is_late:
         return [facts.expired(Likelihood.LIKELY)]
     left, expired, late = (
         each(Likelihood.POSSIBLE) for each in (facts.left, facts.expired, facts.exceeded_poll_interval)
@@ -129,9 +130,7 @@ class _Facts:
         if self._alone_stuck_ms is None or not self.has_stood_still:
             return False
         after_ms = self._alone_stuck_ms - self._poll_ms
-        if not -self._early_ms - self._departure.commit_interval_ms <= after_ms <= self._stall_ms_max:
-            return False
-        return not (self.is_silent_for_session and self._session_ms + REJOIN_MS_MAX >= self._poll_ms)
+        return -self._early_ms - self._departure.commit_interval_ms <= after_ms <= self._stall_ms_max
 
     @property
     def is_almost_stalled(self) -> bool:

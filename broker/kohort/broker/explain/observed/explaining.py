@@ -66,9 +66,16 @@ def explain(events: Iterable[AnyObserved]) -> list[Explanation]:
 
 
 def _last_move(at_ms: int, changes: Sequence[GroupChanged], times: Sequence[int]) -> GroupChanged | None:
-    """Return the last change before this time by which partitions of members got other owners."""
+    """Return the last change before this time by which partitions of members got other owners.
+
+    A single member that was there before has them from nobody.
+    """
     begin, end = bisect_left(times, at_ms - NEW_OWNER_MS_MAX), bisect_right(times, at_ms)
-    moves = (each for each in reversed(changes[begin:end]) if each.moved and each.former_members)
+    moves = (
+        each
+        for each in reversed(changes[begin:end])
+        if each.moved and each.former_members and (each.members > 1 or each.gone)
+    )
     return next(moves, None)
 
 

@@ -313,3 +313,40 @@ def test_a_process_that_was_killed_and_started_again_rather_died_than_left() -> 
     ]
     left = msgspec.structs.replace(change, joined=())
     assert named(first(left)) == (FindingKind.MEMBER_LEFT, Likelihood.POSSIBLE)
+
+
+def test_silence_that_fits_the_session_and_the_poll_interval_says_neither_surely() -> None:
+    """Their timeouts are close together, and the client commits nothing while its application works."""
+    close = msgspec.structs.replace(
+        gone(silent_ms=60_000, owned=(UNREAD,)),
+        member=msgspec.structs.replace(member("a"), rebalance_timeout_ms=SESSION + 10_000),
+    )
+    found = only(changed(gone=(close,), others_commit_ms=NOW)).findings
+    assert [named(each) for each in found] == [
+        (FindingKind.POLL_INTERVAL_EXCEEDED, Likelihood.POSSIBLE),
+        (FindingKind.MEMBER_LEFT, Likelihood.POSSIBLE),
+        (FindingKind.MEMBER_EXPIRED, Likelihood.POSSIBLE),
+    ]
+
+
+@pytest.mark.parametrize("later_ms", [7_000, 9_000])
+def test_others_that_notice_a_rebalance_late_hide_no_cause(later_ms: int) -> None:
+    """On a busy machine a heartbeat takes a while."""
+    stuck = gone(silent_ms=POLL + later_ms, every_ms=500, owned=(UNREAD,))
+    found = first(changed(gone=(stuck,), others_commit_ms=NOW - 500))
+    assert named(found) == (FindingKind.POLL_INTERVAL_EXCEEDED, Likelihood.LIKELY)
+    dead = gone(silent_ms=SESSION + later_ms, every_ms=500)
+    found = first(changed(gone=(dead,), others_commit_ms=NOW - 500))
+    assert named(found) == (FindingKind.MEMBER_EXPIRED, Likelihood.LIKELY)
+
+
+def test_the_only_member_has_its_partitions_from_nobody() -> None:
+    """A leader that learns of its topic late rejoins: nobody read these partitions before."""
+    alone = changed(NOW - 30_000, 2, members=1, former_members=1, moved=4)
+    back = OffsetsSet(at_ms=NOW, partitions=4, backward=4, members=1, moves=(OffsetMove("t", 0, 9, 0),))
+    assert named(explain([alone, back])[-1].findings[0]) == (
+        FindingKind.OFFSETS_WENT_BACK,
+        Likelihood.LIKELY,
+    )
+    taken = msgspec.structs.replace(alone, gone=(gone("b"),))
+    assert explain([taken, back])[-1].findings[0].kind is FindingKind.READ_AGAIN
