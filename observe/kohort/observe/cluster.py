@@ -104,8 +104,9 @@ class ClusterQuestions:
         }
         coordinators = {place[1]: leader for place, leader in leaders.items() if place[0] == GROUPS_TOPIC}
         counts = {name: len(each.partitions) for name, each in found.items()}
-        look = ClusterLook(self._now_ms(), counts, coordinators, sorted(brokers))
         ids = {each.topic_id: name for name, each in found.items() if each.topic_id.int}
+        told = {name: topic_id.hex for topic_id, name in ids.items()}
+        look = ClusterLook(self._now_ms(), counts, coordinators, sorted(brokers), told)
         controller = NOWHERE if described is None else described.controller_id
         return Seen(
             with_known(look, before, unanswered), leaders, ids, counted(found, nodes, controller, brokers)

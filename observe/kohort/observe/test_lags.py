@@ -47,6 +47,17 @@ def test_topics_that_come_go_and_grow_are_seen_from_the_second_look_on() -> None
     assert (changed.created, changed.deleted, changed.grown) == (("c",), ("a",), (Grown("b", 2, 3),))
 
 
+def test_a_topic_with_another_id_went_and_came_anew() -> None:
+    """A producer that still writes to a deleted topic has it made anew at once: no look sees it gone."""
+    old = ClusterLook(NOW, {"a": 3, "b": 1, "c": 1}, topic_ids={"a": "1", "b": "2"})
+    new = ClusterLook(NOW + 1, {"a": 4, "b": 1, "c": 1}, topic_ids={"a": "9", "b": "2", "c": "3"})
+    changed = topics_changed(old, new)
+    assert changed is not None
+    assert (changed.created, changed.deleted, changed.grown) == (("a",), ("a",), ())
+    hidden = with_known(ClusterLook(NOW + 1, {"b": 1}, topic_ids={"b": "2"}), old, ["a", "c"])
+    assert hidden.topic_ids == old.topic_ids
+
+
 def test_groups_of_a_partition_with_another_leader_have_another_coordinator() -> None:
     place = partition_of("group-1", 50)
     old = ClusterLook(NOW, coordinators=dict.fromkeys(range(50), 1), brokers=[1, 2])

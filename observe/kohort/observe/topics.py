@@ -15,6 +15,8 @@ class ClusterLook(msgspec.Struct):
     partition_counts: dict[str, int] = {}
     coordinators: dict[int, int] = {}
     brokers: list[int] = []
+    topic_ids: dict[str, str] = {}
+    """As text, where the cluster says them: since Kafka 2.8."""
 
 
 def with_known(look: ClusterLook, before: ClusterLook, unanswered: Iterable[str] = ()) -> ClusterLook:
@@ -29,20 +31,32 @@ def with_known(look: ClusterLook, before: ClusterLook, unanswered: Iterable[str]
         partition: node_id if node_id >= 0 else before.coordinators.get(partition, -1)
         for partition, node_id in look.coordinators.items()
     }
+    ids = {topic: before.topic_ids[topic] for topic in kept if topic in before.topic_ids}
     return msgspec.structs.replace(
-        look, partition_counts={**counts, **kept}, coordinators=leaders or before.coordinators
+        look,
+        partition_counts={**counts, **kept},
+        coordinators=leaders or before.coordinators,
+        topic_ids={**look.topic_ids, **ids},
     )
 
 
 def topics_changed(before: ClusterLook, now: ClusterLook) -> TopicsChanged | None:
-    """Return which topics came, went and grew; None for none, and for the first look of all."""
+    """Return which topics came, went and grew; None for none, and for the first look of all.
+
+    A topic with another id went, and came anew.
+    """
     if not before.at_ms:
         return None
     old, new = before.partition_counts, now.partition_counts
+    ids = before.topic_ids
+    anew = {topic for topic, topic_id in now.topic_ids.items() if ids.get(topic, topic_id) != topic_id}
     grown = tuple(
-        Grown(topic, old[topic], count) for topic, count in new.items() if old.get(topic, count) < count
+        Grown(topic, old[topic], count)
+        for topic, count in new.items()
+        if old.get(topic, count) < count and topic not in anew
     )
-    created, deleted = tuple(sorted(new.keys() - old.keys())), tuple(sorted(old.keys() - new.keys()))
+    created = tuple(sorted((new.keys() - old.keys()) | anew))
+    deleted = tuple(sorted((old.keys() - new.keys()) | anew))
     if not (grown or created or deleted):
         return None
     return TopicsChanged(

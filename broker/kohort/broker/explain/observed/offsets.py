@@ -24,13 +24,13 @@ NEW_OWNER_MS_MAX = 60_000
 def removal_findings(event: OffsetsRemoved, topics: Sequence[TopicsChanged]) -> list[Finding]:
     """Return why offsets are gone, the most likely cause first."""
     count = _partitions(event.partitions)
-    deleted = {
-        topic for each in topics if abs(each.at_ms - event.at_ms) <= TOPIC_MS_MAX for topic in each.deleted
-    }
+    near = [each for each in topics if abs(each.at_ms - event.at_ms) <= TOPIC_MS_MAX]
+    deleted = {topic for each in near for topic in each.deleted}
     told = ", ".join(event.topics[:MOVES_TOLD])
     if deleted.issuperset(event.topics):
         text = f"{told} was deleted, and with it the offsets of {count}"
-        gone = f"the cluster has no topic {told} any more"
+        is_anew = any(deleted.intersection(each.created) for each in near)
+        gone = f"{told} was made anew" if is_anew else f"the cluster has no topic {told} any more"
         return [Finding(FindingKind.TOPIC_DELETED, Likelihood.LIKELY, text, (gone,), told)]
     age_ms = event.at_ms - event.newest_commit_ms
     empty_ms = event.at_ms - event.empty_since_ms if event.empty_since_ms else 0

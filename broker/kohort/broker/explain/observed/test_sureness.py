@@ -350,3 +350,10 @@ def test_the_only_member_has_its_partitions_from_nobody() -> None:
     )
     taken = msgspec.structs.replace(alone, gone=(gone("b"),))
     assert explain([taken, back])[-1].findings[0].kind is FindingKind.READ_AGAIN
+
+
+def test_offsets_of_a_topic_that_was_made_anew_were_deleted_by_nobody() -> None:
+    seen = TopicsChanged(at_ms=NOW + 5_000, since_ms=NOW - 5_000, created=("t",), deleted=("t",))
+    found = first(removed(empty_since_ms=NOW - 60_000), seen)
+    assert named(found) == (FindingKind.TOPIC_DELETED, Likelihood.LIKELY)
+    assert found.evidence == ("t was made anew",)
