@@ -17,6 +17,8 @@ EPOCH_LIBRARIES = ("librdkafka", "java")
 INSTANCE = "the-one"
 STATIC_SESSION_MS = 20_000
 """A static member comes back within it, also on a busy machine."""
+POISONED = 1
+"""The partition with the poison record."""
 DEATHS = 5
 """How many members a poison record ends."""
 K = FindingKind
@@ -26,7 +28,8 @@ class Kind(NamedTuple):
     """A kind of cause: how it is planted, the finding that names it, and other findings that are true.
 
     By what the brokers say `gone` have to be gone in these ways, and nobody may have missed a session of whom
-    `outlives` says that it is back before. Else it was not planted.
+    `outlives` says that it is back before. Else it was not planted. The finding has to name the topic with
+    `named` behind it.
     """
 
     expected: FindingKind
@@ -35,6 +38,7 @@ class Kind(NamedTuple):
     within_s: float = 25.0
     gone: tuple[int, tuple[FindingKind, ...]] = (0, ())
     outlives: str = ""
+    named: str = ""
 
 
 def joins(plot: Plot) -> None:
@@ -133,7 +137,7 @@ def two_applications(plot: Plot) -> None:
 
 def poisons(plot: Plot) -> None:
     plot.begin(2)
-    plot.feed.poison(plot.topic, 1)
+    plot.feed.poison(plot.topic, POISONED)
     spares = [Application(each.job) for each in plot.members]
     for _ in range(DEATHS):
         wait_until(lambda: _ended(plot) is not None, "a member read the poison", REST_SECONDS_MAX)
@@ -224,7 +228,7 @@ KINDS = {
     "deploys": Kind(K.ROLLING_DEPLOYMENT, deploys, gone=(3, LEFT)),
     "storms": Kind(K.STORM, storms, gone=(4, LEFT)),
     "two applications": Kind(K.TWO_APPLICATIONS, two_applications),
-    "poison": Kind(K.POISON_RECORD, poisons, (K.STORM,)),
+    "poison": Kind(K.POISON_RECORD, poisons, (K.STORM,), named=f"-{POISONED}"),
     "one by one": Kind(K.STARTED_ONE_BY_ONE, started_one_by_one),
     "offsets expire": Kind(K.OFFSETS_EXPIRED, offsets_expire, within_s=90.0),
     "deletes offsets": Kind(K.OFFSETS_DELETED, deletes_offsets),

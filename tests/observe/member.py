@@ -14,6 +14,7 @@ import queue
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -151,12 +152,16 @@ class KafkaPython:
 
 
 class Librdkafka:
-    """confluent-kafka."""
+    """confluent-kafka. It stores the offset of each record: poison may be anywhere in what it polls."""
 
     def __init__(self, job: Job) -> None:
         from confluent_kafka import Consumer
 
-        own = {"topic.metadata.refresh.interval.ms": METADATA_MS, "log_level": 0}
+        own = {
+            "topic.metadata.refresh.interval.ms": METADATA_MS,
+            "enable.auto.offset.store": False,
+            "log_level": 0,
+        }
         self._job = job
         self._consumer = Consumer({**dotted_settings_of(job, job.strategy), **own})
 
@@ -164,7 +169,7 @@ class Librdkafka:
         self._consumer.subscribe([self._job.pattern] if self._job.pattern else self._job.topics)
 
     def poll(self) -> None:
-        from confluent_kafka import TopicPartition
+        from confluent_kafka import KafkaException, TopicPartition
 
         for record in self._consumer.consume(100, POLL_MS / 1_000):
             if record.error() is not None:
@@ -173,6 +178,8 @@ class Librdkafka:
                 here = TopicPartition(str(record.topic()), record.partition() or 0, record.offset() or 0)
                 self._consumer.commit(offsets=[here], asynchronous=False)
                 os._exit(1)
+            with suppress(KafkaException):  # The partition may be another's since.
+                self._consumer.store_offsets(record)
 
     def subscribe(self, topics: list[str]) -> None:
         self._consumer.subscribe(topics)
@@ -243,6 +250,7 @@ async def run_aiokafka(job: Job, commands: queue.SimpleQueue[str]) -> None:
         for partition, records in (await consumer.getmany(timeout_ms=POLL_MS)).items():
             for record in records:
                 if record.value == POISON:
+                    consumer.seek(partition, record.offset)  # Else a commit meanwhile goes past it.
                     await consumer.commit({partition: record.offset})
                     os._exit(1)
 

@@ -112,7 +112,18 @@ def plant(plot: Plot, name: str, seed: int) -> Outcome:
     _check(kind, departed)
     planted = {each.value for each in (kind.expected, *kind.beside, *ALWAYS_TRUE)} - DEPARTURES
     firsts = [each["findings"][0] for each in told]
-    true = [each for each in firsts if each["kind"] in planted or is_true(each, departed, kind.expected)]
+    misnamed = [
+        each
+        for each in firsts
+        if each["kind"] == kind.expected.value
+        and f"{plot.topic}{kind.named}" not in each["text"]
+        and kind.named
+    ]
+    true = [
+        each
+        for each in firsts
+        if each not in misnamed and (each["kind"] in planted or is_true(each, departed, kind.expected))
+    ]
     wrong = [each for each in firsts if each not in true and each["likelihood"] != Likelihood.POSSIBLE.value]
     is_right = any(each["kind"] == kind.expected.value for each in true)
     told_words = tuple(f"{each['kind']} ({each['likelihood']}: {each['text']})" for each in firsts)
