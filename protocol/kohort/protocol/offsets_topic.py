@@ -178,9 +178,10 @@ def encode_key(key: Message) -> bytes:
     """Return the record key: its type, then its fields. Raises: WireError."""
     if isinstance(key, OffsetCommitKey):  # The hot path: every committed offset.
         group, topic = key.group.encode(), key.topic.encode()
-        if max(len(group), len(topic)) <= _INT16_MAX:
-            head, middle = _KEY_HEAD(1, len(group)), _INT16.pack(len(topic))
-            return head + group + middle + topic + _INT32.pack(key.partition)
+        group_bytes, topic_bytes = len(group), len(topic)
+        if group_bytes <= _INT16_MAX >= topic_bytes:
+            head = _KEY_HEAD(1, group_bytes)
+            return head + group + _INT16.pack(topic_bytes) + topic + _INT32.pack(key.partition)
     record_type = _TYPES.get(type(key)) or _INT16.pack(type(key).declaration().api_key)
     return record_type + key.encode(0)
 

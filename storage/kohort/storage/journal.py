@@ -48,6 +48,7 @@ SEQUENCE_GAP = 1 << 32
 _HEAD = struct.Struct(">IIQ20s")
 _CHECKED_HEAD = struct.Struct(">IQ20s")  # The checksum covers everything after itself.
 _CHECKED_FROM = _HEAD.size - _CHECKED_HEAD.size
+_NO_END = None, None
 _ZEROS_BYTES = 1024 * 1024
 
 
@@ -268,9 +269,10 @@ class Journal:
 
         A log without batches is left out: it would end the journal for a reader.
         """
-        written = [each for each in written if each.batches]
-        if not written:
-            return
+        if len(written) != 1 or not written[0].batches:  # One log is the usual case.
+            written = [each for each in written if each.batches]
+            if not written:
+                return
         with self._lock:
             if self.failure is not None:
                 raise self.failure
@@ -290,14 +292,11 @@ class Journal:
     def _check_follows(self, written: Written) -> None:
         """Assert that everything before is on the disk: after a crash nothing could follow a gap."""
         log, first_offset = written.log, written.batches[0].base_offset
-        assert first_offset <= log.synced_offset or self._end_in_lap(log.log_id) == first_offset, (
+        _, end_in_lap = self._ends.get(log.log_id, _NO_END)
+        assert first_offset <= log.synced_offset or end_in_lap == first_offset, (
             f"{log.directory}: a batch at {first_offset} behind what is synced up to {log.synced_offset} "
-            f"and journaled up to {self._end_in_lap(log.log_id)}"
+            f"and journaled up to {end_in_lap}"
         )
-
-    def _end_in_lap(self, log_id: LogId) -> int | None:
-        known = self._ends.get(log_id)
-        return None if known is None else known[1]
 
     def _append(self, written: Sequence[Written]) -> None:
         file = self._file or self._prepare()

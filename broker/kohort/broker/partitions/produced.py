@@ -82,8 +82,9 @@ def prepare(
     if checked.max_timestamp != header.max_timestamp:
         batch = with_max_timestamp(batch, checked.max_timestamp)  # As Kafka corrects it.
         header = read_header(batch)
-    wanted = COMPRESSIONS.get(config.compression_type, header.compression)
-    if wanted is not header.compression:
+    used = header.compression
+    wanted = COMPRESSIONS.get(config.compression_type, used)
+    if wanted is not used:
         budget.spend_compression(len(payload))
         batch = recompress(header, payload, wanted)
         header = read_header(batch)

@@ -6,9 +6,7 @@ from kohort.protocol.checksum import crc32c
 from kohort.protocol.records.compression import compress
 from kohort.protocol.records.header import (
     CONTROL_FLAG,
-    CRC_COVERS_FROM,
-    CRC_POSITION,
-    HEADER,
+    CRC_COVERS,
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
     MAGIC,
@@ -17,6 +15,7 @@ from kohort.protocol.records.header import (
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     TRANSACTIONAL_FLAG,
+    UP_TO_CRC,
     Compression,
 )
 from kohort.protocol.records.varint import VARINTS, encode_varint
@@ -256,26 +255,19 @@ def seal_batch(
     """
     attributes = compression.value
     attributes |= (TRANSACTIONAL_FLAG if is_transactional else 0) | (CONTROL_FLAG if is_control else 0)
-    header = bytearray(
-        HEADER.pack(
-            base_offset,
-            HEADER_BYTES - LOG_OVERHEAD_BYTES + len(payload),
-            leader_epoch,
-            MAGIC,
-            0,
-            attributes,
-            record_count - 1,
-            base_timestamp_ms,
-            max_timestamp_ms,
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            record_count,
-        )
+    covered = CRC_COVERS.pack(
+        attributes,
+        record_count - 1,
+        base_timestamp_ms,
+        max_timestamp_ms,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
     )
-    crc = crc32c(payload, crc32c(bytes(header[CRC_COVERS_FROM:])))
-    header[CRC_POSITION:CRC_COVERS_FROM] = crc.to_bytes(4, "big")
-    return b"".join((header, payload))
+    size = HEADER_BYTES - LOG_OVERHEAD_BYTES + len(payload)
+    crc = crc32c(payload, crc32c(covered))
+    return b"".join((UP_TO_CRC.pack(base_offset, size, leader_epoch, MAGIC, crc), covered, payload))
 
 
 def max_record_bytes(key: bytes | None, value: bytes | None, headers: RecordHeaders = ()) -> int:

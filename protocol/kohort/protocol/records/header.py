@@ -18,6 +18,9 @@ from kohort.protocol.errors import WireError
 Buffer = bytes | bytearray | memoryview
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
+UP_TO_CRC = struct.Struct(">qiibI")
+CRC_COVERS = struct.Struct(">hiqqqhii")
+"""The fields from the attributes on, which follow `UP_TO_CRC`."""
 HEADER_BYTES = HEADER.size
 LOG_OVERHEAD_BYTES = 12  # base_offset and batch_length, which batch_length does not count.
 UP_TO_MAGIC_BYTES = 17
