@@ -119,6 +119,12 @@ STEPS = (
         {"KOHORT_TEST_WALKS": "10000"},
     ),
     Step(
+        "region-simulated",
+        f"{PYTEST} tests/queues/test_region_simulated.py",
+        30,
+        {"KOHORT_TEST_REGION_SEEDS": "100"},
+    ),
+    Step(
         "forward-delay",
         f"{PYTEST} -s tests/queues/test_forward_delay_kills.py",
         15,

@@ -193,7 +193,7 @@ class _Call:
             self._wake_caller(self.done.set)
 
 
-class _CallingExecutor:
+class CallingExecutor:
     """The three methods of an executor, made of one."""
 
     async def _call(self, method: str, *arguments: Any) -> Any:
@@ -214,7 +214,7 @@ class _CallingExecutor:
         await self._call("restore", state)
 
 
-class ThreadExecutor(_CallingExecutor):
+class ThreadExecutor(CallingExecutor):
     """Runs an operator in an event loop in a thread of its own.
 
     A call whose caller is cancelled is still run, before every later one. Nobody can end a thread: one that
@@ -315,7 +315,7 @@ class ThreadExecutor(_CallingExecutor):
         self._wake.set()
 
 
-class ProcessExecutor(_CallingExecutor):
+class ProcessExecutor(CallingExecutor):
     """Runs an operator in a process of its own, to which it is pickled.
 
     A process that dies, or whose caller was cancelled while it worked, is replaced at the next `restore`.
