@@ -114,6 +114,12 @@ def test_the_cause_of_a_storm_is_found_from_the_page_alone(page: Browser, tmp_pa
         page.press("Enter")
         page.until("location.hash.includes('rebalance=0')", "a bar is chosen by the keyboard")
         page.until(f"{STORY} !== {before!r}", "its story is told")
+        page.resize(390, 900)
+        narrow = "document.querySelector('svg.timeline').viewBox.baseVal.width === 400"
+        page.until(narrow, "the timeline is drawn for a phone")
+        assert "every 10.0 s" in page.text
+        page.resize(1280, 900)
+        page.until(f"!({narrow})", "it is drawn for a wide window again")
         select = "document.querySelector('[aria-label=\"History shown\"]')"
         assert page.run(f"{select}.value") == "24"
         page.run(f"{select}.value = '1'; {select}.dispatchEvent(new Event('change'))")

@@ -148,6 +148,7 @@ function reach() {
   }
 }
 addEventListener("resize", reach);
+window.matchMedia("(max-width: 40rem)").addEventListener("change", () => draw(true));  // A phone that is turned has other pictures.
 
 // What brokers of the cluster lead and coordinate that did not answer is missing.
 function unanswered(told) {

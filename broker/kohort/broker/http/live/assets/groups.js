@@ -147,7 +147,7 @@ function members(told) {
     OBSERVED ? commits(each, told) : h("span", {}, each.waits_for ? `waits for ${shown(each.waits_for)}` : `${duration(each.session_left_ms)} of ${duration(each.session_timeout_ms)} left`,
       " ", removal(told, each)),
   ]);
-  return [table([["Member"], ["Host", "phone-off"], ["Partitions", "number"], ["Owns"], [OBSERVED ? "Commits" : "Session", "phone-off"]], rows, "Nobody is in it."),
+  return [table([["Member"], ["Host", "phone-off"], ["Partitions", OBSERVED ? "number phone-off" : "number"], ["Owns"], OBSERVED ? ["Commits"] : ["Session", "phone-off"]], rows, "Nobody is in it."),
     leftOut(told.members_left_out, "member")];
 }
 

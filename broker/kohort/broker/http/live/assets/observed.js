@@ -35,7 +35,7 @@ export function observedStart(told) {
   }
   if (!observer.reads_records) {
     return start(h("p", { class: "warn" }, "No group is known: the observer may not read __consumer_offsets, and the cluster lists no group to it."),
-      rightStep(observer), step("It also has to be allowed to describe groups.", `kohort acls add --principal User:OBSERVER --operation DESCRIBE --group '*' ${server}`));
+      h("li", {}, right(observer)), step("It also has to be allowed to describe groups.", `kohort acls add --principal User:OBSERVER --operation DESCRIBE --group '*' ${server}`));
   }
   return start(h("p", {}, "The observer has read all of __consumer_offsets, and no group is in it. It shows each group that commits or has members."),
     step("Does the cluster list a group? Then the observer may lack rights: see Cluster above.", `kohort groups list ${server}`),
@@ -47,9 +47,9 @@ function start(text, ...steps) {
   return h("div", { class: "start" }, text, items.length ? h("ol", {}, items) : null);
 }
 
-function rightStep(observer) {
-  return h("li", {}, h("p", {}, "Give its principal the right. It tries again within a minute, and need not be restarted."),
-    h("pre", { tabindex: 0 }, `kohort acls add --principal User:OBSERVER --operation READ --topic __consumer_offsets --bootstrap-server ${observer.bootstrap}`));
+function right(observer) {
+  return [h("p", {}, "Give its principal the right to read __consumer_offsets. It tries again within a minute, and need not be restarted."),
+    h("pre", { tabindex: 0 }, `kohort acls add --principal User:OBSERVER --operation READ --topic __consumer_offsets --bootstrap-server ${observer.bootstrap}`)];
 }
 
 // What to know before the groups: the observer is behind, lacks a right, or an alert stands.
@@ -60,7 +60,7 @@ export function notices(told) {
     !observer.problem && !observer.is_caught_up
       ? notice(h("p", {}, `The observer still reads __consumer_offsets${observer.behind ? `: ${count(observer.behind, "record")} to go` : ""}. What happened lately may be missing.`)) : null,
     told.cannot_know.length ? notice(h("p", {}, h("strong", {}, "Not known for lack of rights")), h("ul", {}, told.cannot_know.map((each) => h("li", {}, shown(each)))),
-      observer.reads_records ? null : h("ul", { class: "plain" }, rightStep(observer))) : null,
+      observer.reads_records ? null : right(observer)) : null,
     told.alerts.length ? notice(h("p", {}, h("strong", {}, "Alerts")), h("ul", {}, told.alerts.map((each) =>
       h("li", {}, link("group", { id: each.group_id }, name(each.group_id)), `: ${shown(each.summary)}, since ${time(each.started_ms)}`)))) : null,
   ];
