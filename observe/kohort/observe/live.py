@@ -31,8 +31,8 @@ PLACES_TIMED_MAX = 5_000
 """Of a list's groups together: the age of unread records and the verdict of so many partitions are found."""
 GROUPS_AT_ONCE = 200
 """While so many are counted, the follower waits."""
-LAST_EVENTS = 20
-"""A group's last cause is concluded from so many events."""
+LAST_EVENTS = 100
+"""A group's last cause is concluded from so many events, or from more where all of them are the cluster's."""
 LAST_KEPT = 1_000
 HOUR_MS = 3_600_000
 HOURS = (24, 1, 168, 0)
@@ -182,7 +182,10 @@ class LiveViews:
         return found
 
     def _concluded(self, group_id: str, number: int) -> _Last:
-        told = explanations(self._observer, group_id, most=LAST_EVENTS) if number else []
+        if not number:
+            return _Last(number)
+        told = explanations(self._observer, group_id, most=LAST_EVENTS)
+        told = told or explanations(self._observer, group_id)
         if not told:
             return _Last(number)
         last = told[-1]

@@ -7,6 +7,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from kohort.broker.explain.observed.events import TopicsChanged
 from kohort.client import PartitionInfo, TopicDescription
 from kohort.client.values import Node
 from kohort.observe.alerting import Alerting
@@ -18,6 +19,7 @@ from kohort.observe.pages import Pages
 from kohort.observe.records import Records
 from kohort.observe.samples import GROUPS_MAX, SAMPLES_MAX, Samples
 from kohort.observe.site import Site
+from kohort.observe.store import CLUSTER_WIDE, GroupNews
 from kohort.observe.test_day import HOUR, MIDNIGHT, PARTITIONS, Day, stormy_day
 
 NIGHT = MIDNIGHT + 24 * HOUR
@@ -110,6 +112,20 @@ def test_lag_is_in_the_list_and_unknown_once_the_ends_are_old(observer: Observer
     assert row["cause"]
     (old,) = items(view(observer, "groups", now_ms + HOUR), "groups")
     assert (old["lag"], old["lag_seconds"], old["verdict"]) == (None, None, None)
+
+
+def test_the_last_cause_is_known_after_many_changes_of_topics(observer: Observer) -> None:
+    day = Day(observer)
+    day.start(1)
+    day.read(60_000)
+    now_ms = day.log.now_ms
+    topics = [
+        TopicsChanged(at_ms=now_ms + each, since_ms=now_ms, created=(f"t{each}",)) for each in range(150)
+    ]
+    day.store.save("c", {}, [GroupNews(CLUSTER_WIDE, b"", [*topics])])
+    day.store.close()
+    (row,) = items(view(observer, "groups"), "groups")
+    assert row["cause"] == "a member joined"
 
 
 def test_groups_are_searched_and_ordered_and_counted(observer: Observer) -> None:
