@@ -17,6 +17,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kohort.broker.http.mcp_sdk import is_installed
 from kohort.client import ShareConsumer
 from tests.cli import here
 from tests.cluster.broker_cluster import PATIENCE_SECONDS, BrokerCluster
@@ -31,6 +32,7 @@ SETTINGS = (
     "kohort.http.writes.enable=true",
     "share.coordinator.state.topic.num.partitions=3",
     "group.share.record.lock.duration.ms=30000",
+    *(("kohort.mcp.enable=true",) if is_installed() else ()),
 )
 
 
@@ -289,6 +291,34 @@ def test_a_broker_that_does_not_answer_is_named(shared_etcd: EtcdProcess, tmp_pa
             os.kill(last.pid, signal.SIGCONT)
         wait_until(lambda: not get(first, "/api/v1/groups")["unanswered"], "it answers", PATIENCE_SECONDS)
         assert get(first, f"/api/v1/groups/{its[0]}")["group_id"] == its[0]
+
+
+@pytest.mark.skipif(not is_installed(), reason="the extra mcp is not installed")
+def test_agents_are_told_of_the_groups_of_all_coordinators(cluster: BrokerCluster, groups: list[str]) -> None:
+    assert len({coordinator(cluster, each) for each in groups}) > 1
+    for broker in cluster.brokers.values():
+        told = agents_answer(broker, "list_groups", search="g", order="name")
+        assert {*groups} <= {each["group_id"] for each in told["groups"]}
+        for each in groups:
+            assert agents_answer(broker, "group_lag", group=each)["lag"] == 4 * PARTITIONS
+
+
+def agents_answer(broker: BrokerProcess, tool: str, **arguments: str) -> Any:
+    """Return what a tool answers at `/mcp`."""
+    call = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": tool, "arguments": arguments},
+    }
+    headers = {
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": "2025-06-18",
+    }
+    asked = Request(f"http://{broker.http}/mcp", json.dumps(call).encode(), headers)
+    with urlopen(asked, timeout=PATIENCE_SECONDS) as told:
+        return json.load(told)["result"]["structuredContent"]
 
 
 def test_secrets_are_checked_once_and_not_forwarded(shared_etcd: EtcdProcess, tmp_path: Path) -> None:
