@@ -8,10 +8,10 @@ Source: org.apache.kafka.storage.internals.log.Cleaner, CleanedTransactionMetada
 """
 
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
 
 import msgspec
 
+from kohort.protocol.digest import blake2b
 from kohort.protocol.records import (
     NO_PRODUCER_ID,
     BatchHeader,

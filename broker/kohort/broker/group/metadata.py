@@ -1,9 +1,10 @@
 """The part of the cluster's metadata that groups need."""
 
 from collections.abc import Iterable, Mapping, Sized
-from hashlib import blake2b
 from typing import Protocol
 from uuid import UUID
+
+from kohort.protocol.digest import blake2b
 
 
 class Topic(Protocol):

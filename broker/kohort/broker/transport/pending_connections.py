@@ -5,9 +5,9 @@ that network has many. A flood from one network therefore displaces its own conn
 everywhere displaces mostly its own: of two connections taken at random, the one goes that has sent nothing.
 """
 
-from secrets import randbelow
 from typing import Generic, Protocol, TypeVar
 
+from kohort.broker.runtime.unpredictable import randbelow
 from kohort.broker.transport.random_set import RandomSet
 from kohort.protocol.addresses import network_of
 

@@ -1,8 +1,9 @@
 """A set with random samples in constant time."""
 
 from collections.abc import Iterator
-from secrets import randbelow
 from typing import Generic, TypeVar
+
+from kohort.broker.runtime.unpredictable import randbelow
 
 ItemT = TypeVar("ItemT")
 

@@ -5,10 +5,10 @@ contain only partitions with news. Source: KIP-227, and KIP-516 for topic ids; K
 FetchSession.scala for details that the KIPs omit.
 """
 
-import secrets
 from collections.abc import Callable, Collection, Iterator
 
 from kohort.broker.handlers.data.fetch_target import FetchTarget, TargetKey
+from kohort.broker.runtime.unpredictable import randbelow
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.fetch import FetchRequest
 
@@ -117,7 +117,7 @@ class FetchSessions:
 
     def __init__(self, slots: int, new_id: Callable[[], int] | None = None) -> None:
         self._slots = slots
-        self._new_id = new_id or (lambda: 1 + secrets.randbelow(MAX_EPOCH))
+        self._new_id = new_id or (lambda: 1 + randbelow(MAX_EPOCH))
         self._sessions: dict[int, FetchSession] = {}
         self.evictions = 0
 
