@@ -2,10 +2,11 @@
 
 from tests.simulation.cluster.mutations import MUTANTS as OF_CLUSTERS
 from tests.simulation.mutant import Edit, Mutant
-from tests.simulation.operations import argument, drop_call, drop_if, replace, returns
+from tests.simulation.operations import answer, argument, drop_call, drop_if, replace, returns
 from tests.simulation.replicas.mutations import MUTANTS as OF_REPLICAS
 
 HANDLERS = "kohort.broker.handlers.data"
+TRANSACTIONS = "kohort.broker.transactions"
 SHARED = {each.name: each for each in (*OF_CLUSTERS, *OF_REPLICAS)}
 
 
@@ -60,5 +61,19 @@ MUTANTS = (
             replace("start.leadership.low_watermark", "result.low_watermark"),
         ),
         act="trim",
+    ),
+    shared("a topic that becomes strict is taken for synced", act="strict"),
+    WholeMutant(
+        "a producer that is faster than its markers is fenced",
+        Edit(f"{TRANSACTIONS}.ending", "check_end", drop_if("is_prepared")),
+        Edit(
+            f"{TRANSACTIONS}.ending",
+            "_may_end",
+            answer(
+                "_is_retry",
+                "_is_retry(known, message.producer_id, message.producer_epoch)"
+                " or (is_newest and not known.state.is_prepared)",
+            ),
+        ),
     ),
 )

@@ -89,6 +89,10 @@ async def three_run(world: World, books: Books, shape: Shape) -> None:
     act = shape.act or world.random.choice(ACTS)
     if act in FAIL_OVERS:
         settings["replica.lag.time.max.ms"] = LAG_MS
+    if act == "strict":
+        settings["kohort.group.events.enable"] = (
+            "false"  # They are never synced, so no folder is taken for whole.
+        )
     cluster = await world.cluster(BROKERS, settings=settings)
     await _create(
         cluster.bootstrap,
