@@ -90,9 +90,8 @@ async def three_run(world: World, books: Books, shape: Shape) -> None:
     if act in FAIL_OVERS:
         settings["replica.lag.time.max.ms"] = LAG_MS
     if act == "strict":
-        settings["kohort.group.events.enable"] = (
-            "false"  # They are never synced, so no folder is taken for whole.
-        )
+        # Events of groups are never synced: with them no folder is taken for whole after a power failure.
+        settings["kohort.group.events.enable"] = "false"
     cluster = await world.cluster(BROKERS, settings=settings)
     await _create(
         cluster.bootstrap,
