@@ -29,6 +29,16 @@ pytestmark = pytest.mark.skipif(
 )
 EVIL = '<img src=x onerror="window.harmed=1"><script>window.harmed=1</script>"\'&\u202e\x1b[2J'
 HARMLESS = "window.harmed === undefined && !document.querySelector('main img, main script, main iframe')"
+SLOW = """() => {
+  const { fetch, setTimeout, setInterval } = window;
+  window.setTimeout = (run, ms) => setTimeout(run, ms / 50);
+  window.setInterval = (run, ms) => setInterval(run, ms / 50);
+  window.asked = 0;
+  const answered = new Promise((resolve) => { window.answer = resolve; });
+  window.fetch = (url) => { window.asked += 1; return answered.then(() => fetch(url)); };
+  setTimeout(() => { window.waited = true; }, 1000);
+}"""
+"""Has time between questions pass 50 times as fast, and holds answers back until `answer` is called."""
 STORY = "document.getElementById('story')?.innerText ?? ''"
 
 
@@ -130,6 +140,21 @@ def test_the_cause_of_a_storm_is_found_from_the_page_alone(page: Browser, tmp_pa
         assert "kafka-1:9092 controller" in page.text
         page.press("t")  # There are no topics.
         assert page.run("location.hash") == "#/health"
+
+
+def test_the_page_asks_again_only_after_the_answer(page: Browser, tmp_path: Path) -> None:
+    watching = observer(tmp_path)
+    live_a_day(watching)
+    with served([watching]) as address:
+        page.open(address)
+        page.until("document.querySelectorAll('main tbody tr').length === 1", "the group is listed")
+        page.run(f"({SLOW})()")
+        page.run("location.hash = '#/health'")
+        page.until("window.waited === true", "many times the time between two questions is over")
+        assert page.run("window.asked") == 1
+        page.run("window.answer()")
+        page.until("window.asked > 1", "it asks again")
+        page.open("about:blank")
 
 
 def test_a_cluster_is_chosen_among_several_and_says_what_to_do_next(page: Browser, tmp_path: Path) -> None:

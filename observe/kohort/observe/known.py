@@ -1,16 +1,20 @@
 """What an observer knows of a group's history, and what it cannot know."""
 
 from collections.abc import Iterator
+from threading import Lock
+from typing import NamedTuple
 
 from kohort.broker.explain.findings import Explanation
 from kohort.broker.explain.observed.explaining import LOOK_BACK_MS, explain
 from kohort.observe.cluster import GROUPS_TOPIC
 from kohort.observe.observer import Observer
-from kohort.observe.store import Store
+from kohort.observe.store import CLUSTER_WIDE, Store
 from kohort.observe.watched import Watched
 
 EVENTS_MAX = 2_000
 SINCE_EVENTS_MAX = 50_000
+HISTORIES_KEPT = 16
+HOUR_MS = 3_600_000
 
 
 def explanations(
@@ -29,6 +33,70 @@ def explanations(
     finally:
         store.close()
     return [each for each in explain(events) if each.ended_ms >= since_ms]
+
+
+class History(NamedTuple):
+    """What happened to a group, explained, and since when where there is more before than is explained."""
+
+    told: list[Explanation]
+    begins_ms: int | None
+
+
+class _Explained(NamedTuple):
+    numbers: tuple[int, int]
+    """Those of the newest event of the group and of the whole cluster."""
+    history: History
+
+
+class Histories:
+    """What happened to the groups that are looked at, explained once for each new event. Any thread may ask.
+
+    The newest `EVENTS_MAX` events of a group are explained: a page is asked for again and again.
+    """
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._lock = Lock()
+        self._explained: dict[tuple[str, int], _Explained] = {}
+        """By group and hours, those last asked for at the end."""
+
+    def is_known(self, group_id: str) -> bool:
+        """Return whether anything that happened to a group is stored. Raises: StoreError."""
+        return self._numbers(group_id)[0] > 0
+
+    def of(self, group_id: str, hours: int, now_ms: int) -> History:
+        """Return what happened to a group in the last hours, 0 for all that is kept. Raises: StoreError."""
+        since_ms = now_ms - hours * HOUR_MS if hours else 0
+        with self._lock:
+            numbers = self._numbers(group_id)
+            found = self._explained.pop((group_id, hours), None)
+            if found is None or found.numbers != numbers:
+                found = _Explained(numbers, self._explain(group_id, since_ms))
+            self._explained[group_id, hours] = found
+            if len(self._explained) > HISTORIES_KEPT:
+                del self._explained[next(iter(self._explained))]
+        told, begins_ms = found.history
+        is_all = begins_ms is None or begins_ms <= since_ms
+        return History([each for each in told if each.ended_ms >= since_ms], None if is_all else begins_ms)
+
+    def _numbers(self, group_id: str) -> tuple[int, int]:
+        cluster_id = self._observer.watched.status.cluster_id
+        store = Store(self._observer.store_path)
+        try:
+            return store.newest_of(cluster_id, group_id), store.newest_of(cluster_id, CLUSTER_WIDE)
+        finally:
+            store.close()
+
+    def _explain(self, group_id: str, since_ms: int) -> History:
+        cluster_id = self._observer.watched.status.cluster_id
+        from_ms = max(since_ms - LOOK_BACK_MS, 0)
+        store = Store(self._observer.store_path)
+        try:
+            events = store.events(cluster_id, group_id, since_ms=from_ms, most=EVENTS_MAX + 1)
+        finally:
+            store.close()
+        explained = events[-EVENTS_MAX:]
+        return History(explain(explained), explained[0].at_ms if len(events) > EVENTS_MAX else None)
 
 
 def cannot_know(watched: Watched) -> Iterator[str]:

@@ -16,7 +16,7 @@ from kohort.observe.alerting import Alerting
 from kohort.observe.alerts import QUIET_MS
 from kohort.observe.group import ObservedGroup
 from kohort.observe.group_json import Json, group_state, group_type, members_of
-from kohort.observe.known import cannot_know, explanations
+from kohort.observe.known import HOUR_MS, Histories, History, cannot_know, explanations
 from kohort.observe.lags import PlaceLag
 from kohort.observe.observer import Observer
 from kohort.observe.samples import INTERVAL_MS
@@ -34,7 +34,6 @@ GROUPS_AT_ONCE = 200
 LAST_EVENTS = 100
 """A group's last cause is concluded from so many events, or from more where all of them are the cluster's."""
 LAST_KEPT = 1_000
-HOUR_MS = 3_600_000
 HOURS = (24, 1, 168, 0)
 """What a group's history can be asked for, the usual first; 0 is all that is kept."""
 _ORDERS: Mapping[str, Callable[["_Row"], tuple[object, ...]]] = {
@@ -80,9 +79,12 @@ class LiveViews:
         self._now_ms = now_ms
         self._alerting = alerting
         self._last: dict[str, _Last] = {}
+        self._histories = Histories(observer)
         self._views: Mapping[str, Callable[[Parameters], Json]] = {
             "groups": self.groups,
-            "group": lambda given: self.group(given.get("id", ""), given.get("hours", "")),
+            "group": lambda given: self.group(
+                given.get("id", ""), given.get("hours", ""), has_history=given.get("history") != "no"
+            ),
             "history": lambda given: self._samples(given.get("name", "")),
             "health": lambda _: self.cluster(),
         }
@@ -209,14 +211,17 @@ class LiveViews:
 
     # One group
 
-    def group(self, group_id: str, hours: str) -> Json:
+    def group(self, group_id: str, hours: str, *, has_history: bool = True) -> Json:
         """Return one group with what happened to it, and why. Raises: NoGroup, StoreError."""
         watched, now_ms = self._watched, self._now_ms()
-        shown_hours, told = self._history(group_id, hours, now_ms)
+        shown_hours, (told, begins_ms) = 0, History([], None)
+        if has_history:
+            shown_hours, (told, begins_ms) = self._history(group_id, hours, now_ms)
+        is_known = bool(told) or self._histories.is_known(group_id)
         watched.samples_wanted(group_id)
         with watched.lock:
             group = watched.records.groups.get(group_id)
-            if group is None and not told:
+            if group is None and not is_known:
                 if watched.status.is_caught_up:
                     raise NoGroup(f"there is no group {group_id}")
                 raise NoGroup(f"the observer still reads __consumer_offsets, and has not met {group_id} yet")
@@ -231,7 +236,8 @@ class LiveViews:
             }
         lags = self._lags(group_id, len(group.places)) or []
         furthest = sorted(lags, key=lambda each: (-(each.lag or 0), each.topic, each.partition))
-        since_ms = now_ms - shown_hours * HOUR_MS if shown_hours else told[0].started_ms if told else 0
+        first_ms = begins_ms or (told[0].started_ms if told else 0)
+        since_ms = now_ms - shown_hours * HOUR_MS if shown_hours and begins_ms is None else first_ms
         return {
             **described,
             "now_ms": now_ms,
@@ -242,6 +248,7 @@ class LiveViews:
             "digest": [*digest(group_id, of_explanations(told), since_ms)] if told else [],
             "rebalances": [_happened(each) for each in told[-HISTORY_SHOWN:]],
             "rebalances_left_out": max(0, len(told) - HISTORY_SHOWN),
+            "explained_since_ms": begins_ms,
             "rebalance": None,
             "members": members[:MEMBERS_SHOWN],
             "members_left_out": max(0, len(members) - MEMBERS_SHOWN),
@@ -250,14 +257,12 @@ class LiveViews:
             "cannot_know": [*cannot_know(watched)],
         }
 
-    def _history(self, group_id: str, hours: str, now_ms: int) -> tuple[int, list[Explanation]]:
+    def _history(self, group_id: str, hours: str, now_ms: int) -> tuple[int, History]:
         """Return what happened in the hours asked for: unless asked, in a day, or else at any time."""
         if hours.isdecimal() and int(hours) in HOURS:
-            wanted = int(hours)
-            since_ms = now_ms - wanted * HOUR_MS if wanted else 0
-            return wanted, explanations(self._observer, group_id, since_ms)
-        told = explanations(self._observer, group_id, now_ms - HOURS[0] * HOUR_MS)
-        return (HOURS[0], told) if told else (0, explanations(self._observer, group_id))
+            return int(hours), self._histories.of(group_id, int(hours), now_ms)
+        found = self._histories.of(group_id, HOURS[0], now_ms)
+        return (HOURS[0], found) if found.told else (0, self._histories.of(group_id, 0, now_ms))
 
     def _samples(self, group_id: str) -> Json:
         watched = self._watched

@@ -1,5 +1,6 @@
 """The views of the live page: of a day lived in simulated time, and of clusters of which little is known."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote
 from uuid import UUID
@@ -7,9 +8,12 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from kohort.broker.explain.observed.events import TopicsChanged
+from kohort.broker.explain.findings import Explanation
+from kohort.broker.explain.observed.events import AnyObserved, GroupChanged, TopicsChanged
+from kohort.broker.explain.observed.explaining import explain
 from kohort.client import PartitionInfo, TopicDescription
 from kohort.client.values import Node
+from kohort.observe import known
 from kohort.observe.alerting import Alerting
 from kohort.observe.brokers import counted
 from kohort.observe.facts import Facts
@@ -19,7 +23,7 @@ from kohort.observe.pages import Pages
 from kohort.observe.records import Records
 from kohort.observe.samples import GROUPS_MAX, SAMPLES_MAX, Samples
 from kohort.observe.site import Site
-from kohort.observe.store import CLUSTER_WIDE, GroupNews
+from kohort.observe.store import CLUSTER_WIDE, GroupNews, Store
 from kohort.observe.test_day import HOUR, MIDNIGHT, PARTITIONS, Day, stormy_day
 
 NIGHT = MIDNIGHT + 24 * HOUR
@@ -95,6 +99,71 @@ def test_the_history_shown_is_that_of_the_hours_asked_for_or_else_of_any_time(
     later = view(observer, "group?id=g", NIGHT + 48 * HOUR)
     assert (later["hours"], later["rebalances"]) == (0, day)
     assert view(observer, "group?id=g&hours=7")["hours"] == 24  # Not among those on offer.
+
+
+def storm_of(observer: Observer, changes: int) -> int:
+    """Store a storm with a change each five seconds, and return when it ends."""
+    observer.watched.status.cluster_id = "c"
+    observer.watched.status.is_caught_up = True
+    events: list[AnyObserved] = [
+        GroupChanged(
+            at_ms=MIDNIGHT + 5_000 * each,
+            generation_id=each + 1,
+            former_generation_id=each,
+            members=2,
+            former_members=2,
+        )
+        for each in range(changes)
+    ]
+    store = Store(observer.store_path)
+    store.save("c", {}, [GroupNews("g", b"", events)])
+    store.close()
+    return events[-1].at_ms
+
+
+@pytest.fixture
+def explained(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many events were explained each time."""
+    counts: list[int] = []
+
+    def counting(events: Iterable[AnyObserved]) -> list[Explanation]:
+        every = [*events]
+        counts.append(len(every))
+        return explain(every)
+
+    monkeypatch.setattr(known, "explain", counting)
+    return counts
+
+
+def test_a_long_storm_is_explained_from_its_newest_events_and_once_for_each(
+    observer: Observer, explained: list[int]
+) -> None:
+    now_ms = storm_of(observer, 2_500)
+    pages = Pages(observer, lambda: now_ms)
+
+    def told() -> dict[str, object]:
+        return msgspec.json.decode(pages.page("/api/v1/live/group?id=g").body, type=dict[str, object])
+
+    first = told()
+    assert first == told()
+    assert explained == [known.EVENTS_MAX]
+    assert first["explained_since_ms"] == MIDNIGHT + 5_000 * 500
+    assert items(first, "rebalances")
+    store = Store(observer.store_path)
+    now_ms += 5_000
+    store.save("c", {}, [GroupNews(CLUSTER_WIDE, b"", [TopicsChanged(at_ms=now_ms, since_ms=now_ms - 1)])])
+    store.close()
+    assert told()["explained_since_ms"] == MIDNIGHT + 5_000 * 501
+    assert len(explained) == 2
+    hour = msgspec.json.decode(pages.page("/api/v1/live/group?id=g&hours=1").body, type=dict[str, object])
+    assert hour["explained_since_ms"] is None, "all of it is explained"
+
+
+def test_a_view_without_history_explains_nothing(observer: Observer, explained: list[int]) -> None:
+    now_ms = storm_of(observer, 20)
+    told = view(observer, "group?id=g&history=no", now_ms)
+    assert (told["state"], told["rebalances"], told["digest"], explained) == ("Empty", [], [], [])
+    assert view(observer, "group?id=h&history=no", now_ms, 404)["error"] == "there is no group h"
 
 
 def test_members_tell_how_they_commit(observer: Observer, stormy: Day) -> None:

@@ -56,7 +56,7 @@ asked: list[str] = []
 
 async def test_lag_has_the_partitions_that_are_furthest_behind() -> None:
     told = await answered_by("group_lag", {"group": "a&b ?"}, page(GROUP))
-    assert parse_qs(urlsplit(asked[0]).query) == {"id": ["a&b ?"]}
+    assert parse_qs(urlsplit(asked[0]).query) == {"id": ["a&b ?"], "history": ["no"]}
     assert (told["lag"], told["members"], len(told["partitions"])) == (7, 3, 100)
     assert told["partitions_not_shown"] == 23
 
@@ -75,6 +75,7 @@ async def test_who_waits_now_and_for_whom_they_waited_lately() -> None:
         {"client_id": "b", "waited_ms": 300, "times": 3, "in_vain": 1},
         {"client_id": "c-1", "waited_ms": 30, "times": 3, "in_vain": 0},
     ]
+    assert parse_qs(urlsplit(asked[0]).query)["history"] == ["no"]
     quiet = await answered_by("who_waits_for_whom", {"group": "g"}, page({**GROUP, "rebalance": None}))
     assert (quiet["is_rebalancing"], quiet["waits_for_member_ids"]) == (False, [])
 

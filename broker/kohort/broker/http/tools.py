@@ -85,7 +85,7 @@ async def list_groups(ask: Ask, asked: GroupsAsked) -> Json:
 
 async def group_lag(ask: Ask, asked: GroupAsked) -> Json:
     """Return how far a group is behind, the partitions with the most lag first. Raises: NoAnswer."""
-    told = await _view(ask, "group", id=asked.group)
+    told = await _view(ask, "group", id=asked.group, history="no")
     offsets = told["offsets"]
     left = told["offsets_left_out"] + max(len(offsets) - PARTITIONS_MAX, 0)
     return {
@@ -117,7 +117,7 @@ async def why_did_it_rebalance(ask: Ask, asked: HistoryAsked) -> Json:
 
 async def who_waits_for_whom(ask: Ask, asked: GroupAsked) -> Json:
     """Return for whom a group waits now, and for whom it has waited lately. Raises: NoAnswer."""
-    told = await _view(ask, "group", id=asked.group)
+    told = await _view(ask, "group", id=asked.group, history="no")
     if "digest" in told:
         return {"group_id": told["group_id"], "state": told["state"], "cannot_know": [CANNOT_KNOW]}
     ongoing = told["rebalance"]

@@ -9,7 +9,7 @@ import { clustersView, observedHealthView } from "/page/observed.js";
 import { topicsView, topicView } from "/page/topics.js";
 import { transactionsView } from "/page/transactions.js";
 
-const POLL_MS = 5000, RETRY_MS = 30_000;
+const POLL_MS = 5000, ANSWER_MS_MAX = 60_000, RETRY_MS = 30_000;
 const ALL = {
   groups: { draw: groupsView, asks: ["q", "order"], under: "groups" },
   group: { draw: groupView, asks: ["id"], under: "groups" },
@@ -25,7 +25,7 @@ const VIEWS = !OBSERVED ? ALL : CLUSTERS.length && !WORKER ? { clusters: { draw:
   health: { draw: observedHealthView, asks: [], under: "health" },
 };
 const main = document.getElementById("main"), state = document.getElementById("link");
-let feed = null, timer = null, current = null, told = null, address = "", typing = null;
+let feed = null, timer = null, polled = null, current = null, told = null, address = "", typing = null;
 
 // Each worker of a host shows the groups that it coordinates and the partitions that it leads.
 const workers = document.querySelector("meta[name=workers]")?.content.split(" ") ?? [];
@@ -79,7 +79,7 @@ function turn() {
 
 function follow(url) {
   feed?.close();
-  clearInterval(timer);
+  endPolling();
   const mine = feed = new EventSource(url);
   mine.onmessage = (event) => { if (mine === feed) take(JSON.parse(event.data)); };
   mine.onopen = () => tell("live");
@@ -92,21 +92,25 @@ function follow(url) {
 
 // Too many look on, or a proxy in between knows no events. An observer has none: it looks every some seconds itself.
 function poll() {
-  const wanted = address;
+  const wanted = address, mine = polled = {};
   const ask = async () => {
-    if (wanted !== address) return;
     try {
-      const answer = await fetch(wanted);
+      const answer = await fetch(wanted, { signal: AbortSignal.timeout(ANSWER_MS_MAX) });
       const next = await answer.json();
-      if (wanted !== address) return;
+      if (mine !== polled) return;
       take(next);
       if (OBSERVED) tell("live");
-    } catch { tell(`the ${OBSERVED ? "observer" : "broker"} does not answer`, true); }
+    } catch { if (mine === polled) tell(`the ${OBSERVED ? "observer" : "broker"} does not answer`, true); }
+    if (mine === polled) timer = setTimeout(ask, POLL_MS);  // Not before the answer: it may take long.
   };
-  clearInterval(timer);
-  timer = setInterval(ask, POLL_MS);
+  clearTimeout(timer);
   if (!OBSERVED) setTimeout(() => { if (wanted === address && feed?.readyState === EventSource.CLOSED) { address = ""; turn(); } }, RETRY_MS);
   ask();
+}
+
+function endPolling() {
+  clearTimeout(timer);
+  polled = null;
 }
 
 function take(next) {
@@ -189,7 +193,7 @@ addEventListener("keydown", (event) => {
   else if (event.key === "/") { event.preventDefault(); document.getElementById("search")?.focus(); }
 });
 document.addEventListener("visibilitychange", () => {
-  if (document.hidden) { feed?.close(); clearInterval(timer); tell("paused"); }
+  if (document.hidden) { feed?.close(); endPolling(); tell("paused"); }
   else if (address) { address = ""; turn(); }
 });
 turn();

@@ -80,6 +80,7 @@ export function inShort(told) {
   if (!told.digest.length) return null;
   return [
     told.rebalances_left_out ? h("p", { class: "soft" }, `${count(told.rebalances_left_out, "older event")} not drawn.`) : null,
+    told.explained_since_ms ? h("p", { class: "soft" }, `More happened than is explained here: this is what happened since ${time(told.explained_since_ms)}. For all of it: kohort groups explain --since.`) : null,
     h("h2", {}, "In short"), h("pre", { class: "digest", tabindex: 0 }, told.digest.map(shown).join("\n")),
   ];
 }
