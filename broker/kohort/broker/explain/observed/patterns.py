@@ -183,15 +183,25 @@ def _strangers(subscribers: Sequence[Subscribers]) -> tuple[Subscribers, Subscri
 def poison(change: GroupChanged, earlier: Run) -> Finding | None:
     """Return the partitions that lose one member after another, while their offsets do not move."""
     recent = [each for each in (*earlier, change) if change.at_ms - each.at_ms <= POISON_MS_MAX]
-    gone = [(each, departure) for each in recent for departure in each.gone][-POISON_DEPARTURES:]
+    every = [(each, departure) for each in recent for departure in each.gone]
+    gone = every[-POISON_DEPARTURES:]
     if not change.gone or len(gone) < POISON_DEPARTURES:
         return None
-    stuck = set.intersection(*({(*_place(each), each.offset) for each in one.owned} for _, one in gone))
+    stuck = set.intersection(*(_offsets(departure) for _, departure in gone))
     stuck -= {(*_place(each), each.offset) for each in gone[-1][1].owned if each.is_read}
+    for earlier_one in reversed(every[:-POISON_DEPARTURES]):  # What stood still the longest.
+        longer = stuck & _offsets(earlier_one[1])
+        if not longer:
+            break
+        stuck, gone = longer, [earlier_one, *gone]
     has_advanced = any(each.advanced for each in recent if each.at_ms > gone[0][0].at_ms)
     if not stuck or len(stuck) > STUCK_MAX or not has_advanced:
         return None
     return _poisoned(sorted(stuck), gone, is_handed_on=_is_handed_on(recent, gone))
+
+
+def _offsets(departure: Departure) -> set[tuple[str, int, int]]:
+    return {(*_place(each), each.offset) for each in departure.owned}
 
 
 def _is_handed_on(recent: Run, gone: Sequence[tuple[GroupChanged, Departure]]) -> bool:

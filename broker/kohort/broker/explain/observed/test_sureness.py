@@ -357,3 +357,16 @@ def test_offsets_of_a_topic_that_was_made_anew_were_deleted_by_nobody() -> None:
     found = first(removed(empty_since_ms=NOW - 60_000), seen)
     assert named(found) == (FindingKind.TOPIC_DELETED, Likelihood.LIKELY)
     assert found.evidence == ("t was made anew",)
+
+
+def test_of_several_partitions_that_stand_still_the_one_that_has_for_longest_has_the_record() -> None:
+    """One process ends again and again, and reads none of its partitions any more."""
+    events = flapping(4)
+    for index, event in enumerate(events):
+        offset = 78 if index == 0 else 117
+        owned = tuple(OwnedPartition("t", each, 80 if each == 1 else offset, 400) for each in range(3))
+        away = tuple(msgspec.structs.replace(each, owned=owned) for each in event.gone)
+        events[index] = msgspec.structs.replace(event, gone=away)
+    found = first(*events)
+    assert named(found) == (FindingKind.POISON_RECORD, Likelihood.LIKELY)
+    assert found.about == "t-1"
