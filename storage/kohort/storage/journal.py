@@ -179,8 +179,10 @@ class Journal:
                     self._blank()
                 except OSError as error:
                     self._fail(error)
-            else:
+            elif self._kept <= self._orphaned.keys():
                 self._remove_kept()
+            else:
+                self._keep_no_others()
 
     def drop(self, log_id: LogId) -> None:
         """Drop the orphaned batches of one log: they were restored, or the log is removed.
@@ -222,6 +224,15 @@ class Journal:
         self._file_system.sync_directory(self._kept_path.parent)
         self._kept = set(self._orphaned)
         self._is_orphaned_saved = True
+
+    def _keep_no_others(self) -> None:
+        """Keep only orphaned batches in their own file; if that fails, it still names other logs."""
+        self._is_orphaned_saved = False
+        with suppress(OSError):
+            if self._orphaned:
+                self._save_orphaned()
+            else:
+                self._remove_kept_file()
 
     def _remove_kept(self) -> None:
         """Remove the file of orphaned batches if there are none; if that fails, the file still names logs."""

@@ -153,6 +153,20 @@ def test_entries_that_are_forgotten_while_the_journal_is_used_leave_no_file(tmp_
     assert not (tmp_path / KEPT_FILE).exists()
 
 
+def test_entries_forgotten_beside_kept_ones_are_gone_while_the_journal_is_used(tmp_path: Path) -> None:
+    journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
+    offline, other = open_log(tmp_path, 1), open_log(tmp_path, 2)
+    commit(journal, log, b"one")
+    commit(journal, offline, b"two", index=1)
+    again = Journal(OsFileSystem(), tmp_path)
+    commit(again, other, b"three", index=2)
+    assert again.may_name(log.log_id)
+    again.forget(but=[offline.log_id])
+    assert not again.may_name(log.log_id)
+    third = Journal(OsFileSystem(), tmp_path)
+    assert (third.end_offset(log.log_id), third.end_offset(offline.log_id)) == (0, 1)
+
+
 def test_if_entries_cannot_be_kept_the_journal_is_given_up(tmp_path: Path) -> None:
     journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
     commit(journal, log, b"one")
