@@ -6,6 +6,7 @@ import shutil
 import threading
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 import trio
@@ -46,7 +47,7 @@ from kohort.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from kohort.protocol.records import build_batch
+from kohort.protocol.records import build_batch, read_header
 from kohort.protocol.schema import Message
 from kohort.storage import DataDirectory, PartitionLog, StorageError
 from kohort.storage.data_directory import CLEAN_SHUTDOWN
@@ -62,15 +63,16 @@ class SlowLogs:
         self.may_open = threading.Event()
         self.threads: list[int] = []
         self.fails = False
+        self.slow = range(PARTITIONS)
         original = DataDirectory.open_log
 
-        def open_log(data: DataDirectory, topic: str, *place: Any) -> PartitionLog:
-            if topic == "t":
+        def open_log(data: DataDirectory, topic: str, topic_id: UUID, index: int, *more: Any) -> PartitionLog:
+            if topic == "t" and index in self.slow:
                 self.threads.append(threading.get_ident())
                 assert self.may_open.wait(10)
                 if self.fails:
                     raise StorageError("the disk is gone")
-            return original(data, topic, *place)
+            return original(data, topic, topic_id, index, *more)
 
         monkeypatch.setattr(DataDirectory, "open_log", open_log)
 
@@ -323,3 +325,39 @@ async def test_a_stop_before_all_logs_are_open_leaves_them_to_the_next_start(
             await client.ask(producing(b"x", index=each), ProduceResponse, NEWEST_BY_NAME) for each in (0, 1)
         ]
         assert [offsets_of(each) for each in answers] == [[(0, 1)], [(0, 1)]]
+
+
+async def test_a_log_that_lost_its_end_gets_no_records_that_an_old_journal_would_join(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two crashes: between them the journal keeps what a log may lack that is being recovered."""
+    running_in, left, left_again = tmp_path / "running", tmp_path / "left", tmp_path / "left-again"
+    async with running(running_in) as broker:
+        client = await Client.to(broker)
+        topic = CreatableTopic(
+            name="t", num_partitions=PARTITIONS, replication_factor=1, assignments=(), configs=()
+        )
+        await client.ask(CreateTopicsRequest(topics=(topic,)), CreateTopicsResponse)
+        await client.ask(producing(b"first"), ProduceResponse, NEWEST_BY_NAME)
+        first = broker.partitions.peek("t", 0)
+        assert first is not None
+        first.log.write(sync=True)
+        broker.journal.restart()
+        await client.ask(producing(b"second"), ProduceResponse, NEWEST_BY_NAME)
+        shutil.copytree(running_in, left)
+    [log] = (left / "t-0").glob("*.log")
+    log.write_bytes(b"")  # The disk has lost what it had confirmed.
+    logs = SlowLogs(monkeypatch)
+    logs.slow = range(2, 3)
+    async with running(left) as broker:
+        client = await Client.to(broker)
+        with trio.fail_after(5):
+            large = producing(b"x" * 300_000)  # It is synced in its log.
+            while (offsets := offsets_of(await client.ask(large, ProduceResponse, NEWEST_BY_NAME)))[0][0]:
+                await trio.sleep(0.01)
+        assert offsets == [(0, 0)]
+        shutil.copytree(left, left_again)
+        logs.may_open.set()
+    async with running(left_again) as broker:
+        found = await broker.partitions.opened("t", 0)
+        assert [read_header(each).base_offset for each in found.log.read_batches()] == [0]

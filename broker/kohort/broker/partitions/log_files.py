@@ -93,6 +93,10 @@ class LogFiles:
         # If other replicas have the records missing in a gap, they are fetched first.
         return OpenedLog(opened, is_short or (again and bool(opened.gaps) and partition.replicated))
 
+    def is_journaled(self, opened: PartitionLog) -> bool:
+        """Whether a start would find batches of the log in the journal."""
+        return self._journal.may_name(opened.log_id)
+
     def serves_again(self, opened: PartitionLog) -> None:
         """Note that a failed log is used again: it has restored its entries of the journal."""
         self._journal.drop(opened.log_id)

@@ -66,6 +66,7 @@ class LogOpening:
         self.reports_lost_tails = False
         """Whether `on_lost_tail` is called: after the start has checked all logs that are open by then."""
         self._making: dict[str, Future[None]] = {}
+        self._serving_later: dict[Partition, OpenedLog] = {}  # Until `log_failed`, in the opening thread.
         self.unopened: set[Partition] = set()
         """Partitions that are not opened yet. Only to be read: any thread removes those it opens."""
 
@@ -85,7 +86,10 @@ class LogOpening:
             self._replicas.opened(partition)
 
     def open_log(self, partition: Partition, /) -> OpenedLog:
-        """Return the partition's log at its first use. Any thread. Raises: StorageError, NameTaken."""
+        """Return the partition's log at its first use. Any thread. Raises: StorageError, NameTaken.
+
+        A log that lacks records, while the journal has some of it, is offline until the journal has none.
+        """
         try:
             opened = self._files.open(partition)
         except NameTaken:
@@ -94,6 +98,9 @@ class LogOpening:
             self.unopened.discard(partition)
             raise
         self.unopened.discard(partition)
+        if opened.lost_tail and self.reports_lost_tails and self._files.is_journaled(opened.log):
+            self._serving_later[partition] = opened
+            raise StorageError("its disk has lost records, and the journal must forget later ones first")
         return opened
 
     def lost_tail(self, partition: Partition, /) -> None:
@@ -101,8 +108,12 @@ class LogOpening:
         self._loop.post(partial(self.on_lost_tail, partition))
 
     def log_failed(self, partition: Partition, /) -> None:
-        """Open a failed partition's log again. Any thread."""
-        self._reopening.failed(partition)
+        """Open a failed partition's log again, or serve from the one that is open. Any thread."""
+        opened = self._serving_later.pop(partition, None)
+        if opened is None:
+            self._reopening.failed(partition)
+        else:
+            self._reopening.serve_later(partition, opened)
 
     def epoch_behind(self, partition: Partition, epoch: int, /) -> None:
         """Raise the metadata's leader epoch above this one. Any thread."""

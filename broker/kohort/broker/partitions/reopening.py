@@ -43,11 +43,16 @@ class LogReopening:
         self._loop = loop
         self._file_work = file_work
         self._attempts: dict[Partition, int] = {}  # To open a log again, since it served last.
+        self._short: set[Partition] = set()  # A log of theirs lacked records, and the journal has some still.
         self.failing_logs = FailingLogs(clock)
 
     def failed(self, partition: Partition) -> None:
         """Open a failed partition's log again. Any thread."""
         self._loop.post(lambda: self._reopen_later(partition))
+
+    def serve_later(self, partition: Partition, opened: OpenedLog) -> None:
+        """Serve from a log, opened for the first time, that lacks records. Any thread."""
+        self._loop.post(partial(self._serve_again, partition, opened))
 
     def _reopen_later(self, partition: Partition) -> None:
         """Open the log again after a while; each failed attempt makes it a longer one.
@@ -72,6 +77,7 @@ class LogReopening:
     def _reopen(self, partition: Partition) -> None:
         if partition.deleted:
             self._attempts.pop(partition, None)
+            self._short.discard(partition)
         else:
             self._file_work.submit(self._open_again, partition)
 
@@ -92,15 +98,20 @@ class LogReopening:
     def _serve_again(self, partition: Partition, opened: OpenedLog) -> None:
         """Serve from the log; if it lacks records, after the journal has no later ones."""
         if partition.deleted:
+            self._short.discard(partition)
             return  # Its files are being removed, or were: the same thread does one after another.
+        if partition in self._short:
+            opened = opened._replace(lost_tail=True)  # Opened once more it does not tell.
         if not opened.lost_tail:
             self._use(partition, opened)
             return
 
         def serve(error: StorageError | None) -> None:
             if error is None:
+                self._short.discard(partition)
                 self._use(partition, opened)
             else:  # After a crash the journal would overwrite records appended from now on.
+                self._short.add(partition)
                 self.failed(partition)
 
         self._flusher.when_unnamed(opened.log.log_id, serve)
