@@ -128,6 +128,8 @@ async def test_an_idle_process_is_ended(start: Start, monkeypatch: pytest.Monkey
     with trio.fail_after(10):
         while decoder._process is not None:
             await trio.sleep(0.01)
+        async with decoder._lock:  # Held until the process is gone.
+            pass
     with pytest.raises(ProcessLookupError):
         os.kill(first, signal.SIGTERM)
 
