@@ -5,6 +5,7 @@ there is no room, the clients that have ended are removed first, then the client
 new client displaces clients of its own host before others: a client can invent ids, but not addresses.
 """
 
+import math
 from collections import OrderedDict
 from collections.abc import Iterable
 from sys import getsizeof
@@ -27,6 +28,8 @@ INTERVALS_KEPT = 3
 KEPT_MS_MIN = 600_000
 
 PEAK_MS_MAX = 600_000
+PEAK_MAX = 365 * 86_400_000
+"""A year, where the metric is in milliseconds: what is higher is no duration, and counts as this."""
 PEAK_BYTES = 250
 PEAKS = frozenset(
     f"org.apache.kafka.consumer.{each}"
@@ -178,12 +181,15 @@ class Reports:
         value = point.value
         if point.is_delta and before is not None:
             value += before[0]
+            if not math.isfinite(value):  # Each is finite, their sum need not be.
+                return
         report.values[key] = value, point.is_sum
         if point.name in PEAKS and not point.attributes:
             self._peak(report, point.name, value)
 
     def _peak(self, report: Report, name: str, value: float) -> None:
         """Keep a value that is higher than all of the last ten minutes."""
+        value = min(value, PEAK_MAX)
         before = report.peaks.get(name)
         if before is None and not self._grow(report, PEAK_BYTES):
             return

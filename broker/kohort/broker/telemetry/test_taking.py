@@ -13,6 +13,7 @@ from kohort.broker.telemetry.reports import (
     CLIENTS_PER_HOST_MAX,
     KEPT_MS_MIN,
     PEAK_BYTES,
+    PEAK_MAX,
     PEAK_MS_MAX,
     SERIES_PER_CLIENT_MAX,
     SIZE_BYTES_MAX,
@@ -384,6 +385,22 @@ def test_a_highest_number_says_of_which_time_it_may_be() -> None:
         ClientPeak("at most 21 s between two polls", 100_000, 100_000 - 21_000 - 1_000 - WINDOW_MS, 101_000),
         ClientPeak("its last poll was 15 s before", 100_000, 100_000 - 15_000 - 1_000 - WINDOW_MS, 101_000),
     )
+
+
+@pytest.mark.parametrize("is_delta", [False, True])
+@pytest.mark.parametrize("value", [1.7e308, float(PEAK_MAX + 1)])
+def test_a_number_that_is_no_duration_is_not_taken_for_one(value: float, is_delta: bool) -> None:
+    """A client may send any finite number, and deltas of which the sum is none."""
+    reports = Reports()
+    for _ in range(2):
+        report(reports, 1, Point(LAST_POLL, value, is_sum=is_delta, is_delta=is_delta), now_ms=100_000)
+    (client,) = reports.of_group("g", 1)
+    assert client.peaks[LAST_POLL] == Peak(PEAK_MAX, 100_000)
+    (evidence,) = evidence_of([client])
+    (peak,) = evidence.peaks
+    assert peak.text == "its last poll was 31,536,000,000 s before"
+    assert peak.since_ms == 100_000 - 1_000 * PEAK_MAX - 1_000 - WINDOW_MS
+    assert "inf" not in evidence.facts[0]
 
 
 def test_what_is_kept_of_highest_numbers_counts() -> None:
