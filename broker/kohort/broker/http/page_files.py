@@ -1,5 +1,6 @@
 """The files of the live page, for all that show it or parts of it: brokers, workers, the observer."""
 
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,9 +25,17 @@ class PageFile(NamedTuple):
     body: bytes
 
 
+@cache
+def _names(folder: Path) -> frozenset[str]:
+    """Return the names of the files of a page in its folder, listed once."""
+    return frozenset(
+        each.name for each in folder.iterdir() if each.suffix in CONTENT_TYPES and each.is_file()
+    )
+
+
 def page_file(name: str, folder: Path = ASSETS) -> PageFile | None:
     """Return a file of the page, None where there is none of that name. `name` may be a stranger's."""
-    path = folder / name
-    if "/" in name or path.suffix not in CONTENT_TYPES or not path.is_file():
+    if name not in _names(folder):  # A name of Windows leads elsewhere by a backslash or a drive as well.
         return None
+    path = folder / name
     return PageFile(CONTENT_TYPES[path.suffix], path.read_bytes())
