@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlsplit
 
 import httpx
 import msgspec
@@ -200,7 +201,7 @@ def _transport(endpoints: Sequence[str], credentials: Credentials) -> httpx.Asyn
         options.append((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_SECONDS))
         options.append((socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_IDLE_SECONDS))
         options.append((socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 2))
-    is_encrypted = any(each.startswith("https:") for each in endpoints)
+    is_encrypted = any(urlsplit(each).scheme == "https" for each in endpoints)
     context = _tls(credentials, is_encrypted=is_encrypted)
     return httpx.AsyncHTTPTransport(verify=context, socket_options=options, trust_env=False)
 

@@ -141,7 +141,9 @@ def test_the_end_of_a_prefix_follows_all_keys_with_the_prefix() -> None:
     assert prefix_end(b"a/") > b"a/\xff\xff"
 
 
-@pytest.mark.parametrize(("endpoint", "reads"), [("http://etcd:2379", 0), ("https://etcd:2379", 1)])
+@pytest.mark.parametrize(
+    ("endpoint", "reads"), [("http://etcd:2379", 0), ("https://etcd:2379", 1), ("HTTPS://etcd:2379", 1)]
+)
 def test_the_system_s_certificates_are_read_for_tls_alone(
     endpoint: str, reads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
