@@ -13,6 +13,7 @@ import trio
 
 from kohort.broker.broker import Broker
 from kohort.broker.coordination.test_shard import Client, running
+from kohort.broker.partitions import Partition
 from kohort.broker.partitions.opening import LogOpening
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -62,7 +63,7 @@ class SlowLogs:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.may_open = threading.Event()
         self.threads: list[int] = []
-        self.fails = False
+        self.error: Exception | None = None
         self.slow = range(PARTITIONS)
         original = DataDirectory.open_log
 
@@ -70,8 +71,8 @@ class SlowLogs:
             if topic == "t" and index in self.slow:
                 self.threads.append(threading.get_ident())
                 assert self.may_open.wait(10)
-                if self.fails:
-                    raise StorageError("the disk is gone")
+                if self.error is not None:
+                    raise self.error
             return original(data, topic, topic_id, index, *more)
 
         monkeypatch.setattr(DataDirectory, "open_log", open_log)
@@ -274,7 +275,7 @@ async def test_a_log_that_cannot_be_opened_has_a_storage_error(
     await restarted(tmp_path)
     logs = SlowLogs(monkeypatch)
     logs.may_open.set()
-    logs.fails = True
+    logs.error = StorageError("the disk is gone")
     async with running(tmp_path) as broker:
         client = await Client.to(broker)
         answer = await client.ask(producing(b"x"), ProduceResponse, NEWEST_BY_NAME)
@@ -361,3 +362,50 @@ async def test_a_log_that_lost_its_end_gets_no_records_that_an_old_journal_would
     async with running(left_again) as broker:
         found = await broker.partitions.opened("t", 0)
         assert [read_header(each).base_offset for each in found.log.read_batches()] == [0]
+
+
+async def test_a_bug_in_the_recovery_of_a_log_costs_its_partition_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = await crashed(tmp_path)
+    logs = SlowLogs(monkeypatch)
+    logs.slow, logs.error = range(1), ValueError("a bug")
+    logs.may_open.set()
+    async with running(folder) as broker:
+        with trio.fail_after(5):
+            while broker.partitions.opening.unopened:
+                await trio.sleep(0.005)
+        client = await Client.to(broker)
+        assert [
+            offsets_of(await client.ask(producing(b"x", index=each), ProduceResponse, NEWEST_BY_NAME))
+            for each in (0, 1)
+        ] == [[(ErrorCode.KAFKA_STORAGE_ERROR, -1)], [(0, 0)]]
+        logs.error = None
+        with trio.fail_after(5):
+            again = producing(b"second")
+            while (offsets := offsets_of(await client.ask(again, ProduceResponse, NEWEST_BY_NAME)))[0][0]:
+                await trio.sleep(0.01)
+        assert offsets == [(0, 1)], "the journal has kept its first record"
+
+
+async def test_a_bug_that_leaves_a_log_unopened_is_supervised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = await crashed(tmp_path)
+    original, failures = Partition.open, [1]
+
+    def open_once_more(partition: Partition) -> None:
+        if partition.topic == "t" and partition.index == 0 and failures:
+            failures.pop()
+            raise ValueError("a bug")
+        original(partition)
+
+    monkeypatch.setattr(Partition, "open", open_once_more)
+    async with running(folder) as broker:
+        with trio.fail_after(10):
+            while broker.partitions.opening.unopened:
+                await trio.sleep(0.005)
+        assert [each.restarts for each in broker.supervisor.parts if each.name == "log recovery"] == [1]
+        client = await Client.to(broker)
+        answer = await client.ask(producing(b"second"), ProduceResponse, NEWEST_BY_NAME)
+        assert offsets_of(answer) == [(0, 1)]

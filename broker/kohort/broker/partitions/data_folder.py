@@ -26,10 +26,13 @@ class DataFolder:
         self._workers = workers
 
     async def forget_journal(self) -> None:
-        """Drop the entries that a start found in the journal, except those of offline logs, which may need
-        them."""
-        offline = [each for each in self._partitions if each.offline is not None]
-        await self._workers.in_thread(self._files.forget_journal, offline)
+        """Drop the entries that a start found in the journal, except those of logs that may need them."""
+        closed = [
+            each
+            for each in self._partitions
+            if each.offline is not None or not (each.opened or self._files.is_sound(each))
+        ]
+        await self._workers.in_thread(self._files.forget_journal, closed)
 
     def was_cut(self, partition: Partition) -> None:
         """Note that a follower's log was cut on purpose. Blocks. Raises: StorageError."""

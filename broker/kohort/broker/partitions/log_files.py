@@ -101,9 +101,9 @@ class LogFiles:
         """Note that a failed log is used again: it has restored its entries of the journal."""
         self._journal.drop(opened.log_id)
 
-    def forget_journal(self, offline: Iterable[Partition]) -> None:
+    def forget_journal(self, closed: Iterable[Partition]) -> None:
         """Drop the entries that a start found in the journal, except those of these partitions."""
-        self._journal.forget(but={log_id_of(each.topic_id, each.index) for each in offline})
+        self._journal.forget(but={log_id_of(each.topic_id, each.index) for each in closed})
 
     def announce_creation(self, partitions: Iterable[Partition]) -> None:
         """Keep from being opened, while `create` makes them, the folders of these new partitions."""

@@ -89,6 +89,7 @@ class LogOpening:
         """Return the partition's log at its first use. Any thread. Raises: StorageError, NameTaken.
 
         A log that lacks records, while the journal has some of it, is offline until the journal has none.
+        A bug costs one partition, which is offline as well.
         """
         try:
             opened = self._files.open(partition)
@@ -97,6 +98,12 @@ class LogOpening:
         except StorageError:
             self.unopened.discard(partition)
             raise
+        except Exception as error:  # A supervisor: it is opened again later, as after other failures.
+            log.exception(
+                "opening a log met an impossible state", topic=partition.topic, partition=partition.index
+            )
+            self.unopened.discard(partition)
+            raise StorageError(f"opening the log met an impossible state: {error!r}") from error
         self.unopened.discard(partition)
         if opened.lost_tail and self.reports_lost_tails and self._files.is_journaled(opened.log):
             self._serving_later[partition] = opened
@@ -161,17 +168,21 @@ class LogOpening:
         """Open every log in worker threads where the last stop was not clean, since recovery takes long.
 
         After a clean stop each is opened at its first use, except those with followers or leaders; so is
-        one that was at rest before a crash.
+        one that was at rest before a crash. If there is a bug in opening one, the others are opened before
+        the error is raised.
         """
         is_sound = (lambda each: True) if self._files.clean else self._files.is_sound
         waiting = deque(each for each in self._partitions if each.replicated or not is_sound(each))
         if not waiting:
             return
         openers = [self._workers.event() for _ in range(threads)]
+        errors: list[Exception] = []
         for done in openers:
-            self._workers.spawn(self._open_some, waiting, done)
+            self._workers.spawn(self._open_some, waiting, errors, done)
         for done in openers:
             await done.wait()
+        if errors:
+            raise errors[0]
 
     @property
     def is_short(self) -> bool:
@@ -179,11 +190,14 @@ class LogOpening:
         replicated = (each for each in self._partitions if each.replicated)
         return self._files.is_short or any(each.offline is not None for each in replicated)
 
-    async def _open_some(self, waiting: deque[Partition], done: Event) -> None:
+    async def _open_some(self, waiting: deque[Partition], errors: list[Exception], done: Event) -> None:
         """Open one partition after another, concurrently with other threads."""
         try:
             while waiting:
-                await self._workers.in_thread(self._open_next, waiting)
+                try:
+                    await self._workers.in_thread(self._open_next, waiting)
+                except Exception as error:  # noqa: BLE001  # Whoever waits for all gets it.
+                    errors.append(error)
         finally:
             done.set()
 
