@@ -124,7 +124,7 @@ def test_a_broker_that_has_ended_is_started_again_by_the_command_that_is_printed
 ) -> None:
     command = [
         *KOHORT, "cluster", "up", "2", "--etcd-program", str(etcd_program), "--data", str(tmp_path / "data"),
-        "--port", "0", "--http-port", "0",
+        "--port", "0", "--http-port", "0", "--set", "kohort.schema.registry.url=http://me:secret@127.0.0.1:1",
     ]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -135,6 +135,8 @@ def test_a_broker_that_has_ended_is_started_again_by_the_command_that_is_printed
         os.kill(int(pid), signal.SIGKILL)
         ended, again = process.stderr.readline().split(". To start it again: kohort ")
         assert ended == "broker 2 has ended with status -9"
+        assert "secret" not in again
+        again = again.replace("[hidden]", "http://127.0.0.1:1")
         with subprocess.Popen(
             [*KOHORT, *shlex.split(again)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         ) as other:

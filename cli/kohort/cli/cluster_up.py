@@ -158,9 +158,10 @@ class _Broker:
             "--node-id", str(number), "--cluster", cluster, "--rack", f"rack-{number}",
             "--data", str(folder.resolve() / "data"),
         ]  # fmt: skip
-        for setting in settings:
-            self._options += ["--set", setting]
+        self._settings = settings
         command = [sys.executable, "-m", "kohort.broker", "--listen", kafka, "--http", http, *self._options]
+        for setting in settings:
+            command += ["--set", setting]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
@@ -168,8 +169,13 @@ class _Broker:
 
     @property
     def command(self) -> str:
-        """What starts it at the same addresses, once it serves."""
-        return shlex.join(["kohort", "serve", "--listen", self.kafka, "--http", self.http, *self._options])
+        """What starts it at the same addresses, once it serves; secrets are hidden in it."""
+        from kohort.broker.config.serve import shown_setting  # Few brokers end.
+
+        options = [*self._options]
+        for setting in self._settings:
+            options += ["--set", shown_setting(setting)]
+        return shlex.join(["kohort", "serve", "--listen", self.kafka, "--http", self.http, *options])
 
     def wait_until_ready(self, stops: list[int]) -> None:
         """Return once it serves. Raises: click.ClickException with its last words if it does not."""

@@ -69,6 +69,13 @@ def changed_settings(config: BrokerConfig) -> dict[str, str | None]:
     }
 
 
+def shown_setting(setting: str) -> str:
+    """Return NAME=VALUE for a screen: the value is hidden if it is secret, or of no known setting."""
+    name, _, _ = setting.partition("=")
+    definition = BrokerConfig.DEFINITIONS.get(name)
+    return f"{name}={HIDDEN}" if definition is None or definition.sensitive else setting
+
+
 def _flag(value: object, name: str, file: Path) -> str:
     if name in SEVERAL and isinstance(value, list) and value and all(isinstance(each, str) for each in value):
         return ",".join(value)

@@ -6,7 +6,7 @@ import pytest
 
 from kohort.broker.config import ConfigError
 from kohort.broker.config.listener_settings import named_listeners, of_listener
-from kohort.broker.config.serve import changed_settings, load_serve_config
+from kohort.broker.config.serve import changed_settings, load_serve_config, shown_setting
 
 PROTOCOLS = "listener.security.protocol.map"
 SERVER_PROPERTIES = """\
@@ -186,3 +186,17 @@ def test_a_setting_that_is_a_command_line_option_names_the_option(name: str, opt
     with pytest.raises(ConfigError) as refused:
         load_serve_config(None, [(name, "x")])
     assert option in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "shown"),
+    [
+        ("num.partitions=4", "num.partitions=4"),
+        ("ssl.key.password=hush=hush", "ssl.key.password=[hidden]"),
+        ("kohort.schema.registry.url=http://me:hush@h", "kohort.schema.registry.url=[hidden]"),
+        ("listener.name.in.plain.sasl.jaas.config=hush", "listener.name.in.plain.sasl.jaas.config=[hidden]"),
+        ("Ssl.key.password=hush", "Ssl.key.password=[hidden]"),
+    ],
+)
+def test_a_setting_is_shown_without_its_secret(setting: str, shown: str) -> None:
+    assert shown_setting(setting) == shown
