@@ -205,9 +205,15 @@ class Host:
         """Return something to wait for."""
         return trio.Event()
 
-    async def in_thread(self, function: Callable[..., T], /, *arguments: object) -> T:
+    async def in_thread(
+        self, function: Callable[..., T], /, *arguments: object, limiter: object | None = None
+    ) -> T:
         """Do it at once."""
         return function(*arguments)
+
+    def limiter(self, threads: int) -> object:
+        """Return anything: nobody waits for a thread."""
+        return threads
 
     # -- steps ----------------------------------------------------------------------------------------------
 

@@ -89,7 +89,7 @@ class Opening:
     async def _handle(self, asked: _Held) -> None:
         try:
             if asked.unopened:
-                await self._workers.in_thread(_open_all, asked.unopened)
+                await self._table.opening.opened(asked.unopened)
             answer = asked.handle(asked.message, asked.request)
             if isinstance(answer, Awaitable):
                 answer = await answer
@@ -98,12 +98,6 @@ class Opening:
         except Exception:  # The supervisor of handlers: one bug costs one connection, not the broker.
             log.exception("a handler failed", api=asked.request.api.name, host=asked.request.client_host)
             asked.request.hang_up()
-
-
-def _open_all(partitions: Iterable[Partition]) -> None:
-    """Open the logs; one that can't be opened is offline then, and answers with its error. Blocks."""
-    for partition in partitions:
-        partition.open()
 
 
 def _produced(message: Any) -> Iterator[NamedPartition]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -13,7 +14,7 @@ import trio
 
 from kohort.broker.broker import Broker
 from kohort.broker.coordination.test_shard import Client, running
-from kohort.broker.partitions import Partition
+from kohort.broker.partitions import Partition, opening
 from kohort.broker.partitions.opening import LogOpening
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -54,6 +55,7 @@ from kohort.storage import DataDirectory, PartitionLog, StorageError
 from kohort.storage.data_directory import CLEAN_SHUTDOWN
 
 PARTITIONS = 3
+MORE_THAN_THREADS = 45  # trio's limit is 40.
 NEWEST_BY_NAME = 12
 
 
@@ -114,6 +116,16 @@ async def crashed(folder: Path) -> Path:
     assert log.stat().st_size
     log.write_bytes(b"")  # Not synced by then: the journal was.
     return left
+
+
+def until_cancelled(_seconds: float) -> bool:
+    """Return, in a thread, when nobody waits for it any more."""
+    while True:
+        try:
+            trio.from_thread.check_cancelled()
+        except trio.Cancelled:
+            return True
+        time.sleep(0.005)
 
 
 async def is_served(broker: Broker) -> bool:
@@ -280,6 +292,44 @@ async def test_a_log_that_cannot_be_opened_has_a_storage_error(
         client = await Client.to(broker)
         answer = await client.ask(producing(b"x"), ProduceResponse, NEWEST_BY_NAME)
         assert offsets_of(answer) == [(ErrorCode.KAFKA_STORAGE_ERROR, -1)]
+
+
+async def test_many_who_wait_for_one_log_hold_no_thread_that_others_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await restarted(tmp_path)
+    logs = SlowLogs(monkeypatch)
+    logs.slow = range(1)
+    async with running(tmp_path) as broker:
+        waiting = [await Client.to(broker) for _ in range(MORE_THAN_THREADS)]
+        for each in waiting:
+            await each.send(each.frame(producing(b"x"), NEWEST_BY_NAME)[0])
+        client = await Client.to(broker)
+        with trio.fail_after(5):
+            answer = await client.ask(producing(b"y", index=2), ProduceResponse, NEWEST_BY_NAME)
+            assert await broker.workers.in_thread(int) == 0
+        assert offsets_of(answer) == [(0, 0)]
+        assert len(logs.threads) == 1
+        logs.may_open.set()
+        with trio.fail_after(5):
+            for each in waiting:
+                assert await each.receive()
+
+
+async def test_a_stop_does_not_wait_for_all_logs_that_a_request_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await restarted(tmp_path)
+    logs = SlowLogs(monkeypatch)
+    monkeypatch.setattr(opening, "OPENING_MS", 0)
+    monkeypatch.setattr(logs.may_open, "wait", until_cancelled)
+    async with running(tmp_path) as broker:
+        client = await Client.to(broker)
+        await client.send(client.frame(fetching(), NEWEST_BY_NAME)[0])
+        with trio.fail_after(5):
+            while not logs.threads:
+                await trio.sleep(0.005)
+    assert len(logs.threads) == 1
 
 
 async def test_a_start_after_a_crash_serves_before_all_logs_are_open(

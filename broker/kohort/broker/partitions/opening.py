@@ -1,7 +1,7 @@
 """How logs are opened: at their first use, or all of them at a start that needs it."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 OPENERS = 4
 OPENERS_WHILE_SERVING = 2  # They share the interpreter and the disk with requests.
+OPENERS_FOR_REQUESTS = 8  # Threads that open logs for whoever asks; others wait for their turn.
 OPENED_AT_ONCE = 16  # Opened in one call of a thread: such a call costs as much as opening a small log.
 OPENING_MS = 50  # A call opens no further log after that, so that a stop waits for one log at most.
 
@@ -67,6 +68,9 @@ class LogOpening:
         """Whether `on_lost_tail` is called: after the start has checked all logs that are open by then."""
         self._making: dict[str, Future[None]] = {}
         self._serving_later: dict[Partition, OpenedLog] = {}  # Until `log_failed`, in the opening thread.
+        self._threads = workers.limiter(OPENERS_FOR_REQUESTS)
+        self._under_way: dict[Partition, object] = {}  # Being opened just now. Any thread.
+        self._waiters: dict[Partition, list[Event]] = {}  # For the end of such an opening.
         self.unopened: set[Partition] = set()
         """Partitions that are not opened yet. Only to be read: any thread removes those it opens."""
 
@@ -147,7 +151,8 @@ class LogOpening:
         except StorageError as error:  # Opening will say so for each, and be tried again.
             log.error("partitions can't be created", topic=partitions[0].topic, error=str(error))
         for partition in partitions:
-            partition.open()
+            if not self._open_unless_under_way(partition):
+                partition.open()  # This waits for the other thread.
 
     async def ready(self, topic: str) -> None:
         """Return when the new partitions of a topic are open, or have failed to open."""
@@ -191,24 +196,76 @@ class LogOpening:
         return self._files.is_short or any(each.offline is not None for each in replicated)
 
     async def _open_some(self, waiting: deque[Partition], errors: list[Exception], done: Event) -> None:
-        """Open one partition after another, concurrently with other threads."""
+        """Open one partition after another, concurrently with other tasks."""
         try:
             while waiting:
                 try:
-                    await self._workers.in_thread(self._open_next, waiting)
+                    await self.open(waiting, limiter=None)
                 except Exception as error:  # noqa: BLE001  # Whoever waits for all gets it.
                     errors.append(error)
         finally:
             done.set()
 
-    def _open_next(self, waiting: deque[Partition]) -> None:
-        """Open a few of the waiting partitions, while other threads take some as well. Blocks."""
+    # -- in threads ---------------------------------------------------------------------------------------
+
+    async def opened(self, partitions: Iterable[Partition]) -> None:
+        """Return when these logs are open, or have failed to open."""
+        await self.open(deque(partitions), limiter=self._threads)
+
+    async def open(self, waiting: deque[Partition], *, limiter: object | None) -> None:
+        """Open the waiting logs, of which other tasks may take some as well.
+
+        A thread opens a few at a time. None waits for a log that another one is opening: the task does.
+        """
+        while (partition := _next_of(waiting)) is not None:
+            if partition in self._under_way:
+                await self._until_ended(partition)
+            elif not partition.opened:
+                await self._workers.in_thread(self._open_few, partition, waiting, limiter=limiter)
+
+    def _open_few(self, first: Partition, waiting: deque[Partition]) -> None:
+        """Open a log and a few of the waiting ones. Blocks."""
         ends_ms = self._clock.now_ms() + OPENING_MS
+        partition = first
         for _ in range(OPENED_AT_ONCE):
-            try:
-                partition = waiting.popleft()
-            except IndexError:  # There is none left, or another thread was quicker.
+            if not partition.opened and not self._open_unless_under_way(partition):
+                waiting.appendleft(partition)
                 return
+            following = _next_of(waiting) if self._clock.now_ms() < ends_ms else None
+            if following is None:
+                return
+            partition = following
+        waiting.appendleft(partition)
+
+    def _open_unless_under_way(self, partition: Partition) -> bool:
+        """Open a log, and return True, unless another thread is opening it. Blocks."""
+        mine = object()
+        if self._under_way.setdefault(partition, mine) is not mine:
+            return False
+        try:
             partition.open()
-            if self._clock.now_ms() >= ends_ms:
-                return
+        finally:
+            del self._under_way[partition]
+            if partition in self._waiters:  # One that comes now looks again whether it is under way.
+                self._loop.post(partial(self._wake, partition))
+        return True
+
+    async def _until_ended(self, partition: Partition) -> None:
+        """Return when a thread has opened the log, or has failed to."""
+        ended = self._workers.event()
+        self._waiters.setdefault(partition, []).append(ended)
+        if partition not in self._under_way:
+            self._wake(partition)
+        await ended.wait()
+
+    def _wake(self, partition: Partition) -> None:
+        for ended in self._waiters.pop(partition, ()):
+            ended.set()
+
+
+def _next_of(waiting: deque[Partition]) -> Partition | None:
+    """Take the first, if there is one. Any thread."""
+    try:
+        return waiting.popleft()
+    except IndexError:
+        return None

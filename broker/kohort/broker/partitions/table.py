@@ -156,7 +156,7 @@ class PartitionTable(PartitionIndex):
         if partition is None:
             raise StorageError(f"{topic}-{index} is not on this broker")
         if not partition.opened:
-            await self._workers.in_thread(partition.open)
+            await self.opening.opened((partition,))
         if partition.serving_log is None:
             raise partition.offline or StorageError(f"{topic}-{index} is not open yet")
         return partition

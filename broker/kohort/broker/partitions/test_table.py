@@ -263,9 +263,9 @@ async def test_a_thread_recovers_many_small_logs_in_one_call(
     again = World(tmp_path, metadata=world.metadata)
     in_thread, calls = again.workers.in_thread, []
 
-    async def counted(function: Callable[..., object], *arguments: object) -> object:
+    async def counted(function: Callable[..., object], *arguments: object, limiter: object) -> object:
         calls.append(function)
-        return await in_thread(function, *arguments)
+        return await in_thread(function, *arguments, limiter=limiter)
 
     monkeypatch.setattr(again.workers, "in_thread", counted)
     async with trio.open_nursery() as nursery:
