@@ -6,6 +6,7 @@ from uuid import UUID
 
 from kohort.broker.coordination.services import CoordinatorServices
 from kohort.broker.metadata import NO_LEADER
+from kohort.broker.partitions import Partition
 from kohort.broker.runtime.other_brokers import OtherBrokers, Unreachable
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.list_offsets import (
@@ -40,9 +41,23 @@ class LogEndsAnywhere:
         self._others = services.others
 
     def ask(self, topic_id: UUID, index: int, answered: Answered) -> None:
-        """Call `answered` with the ends, or with None if no broker can return them now."""
-        partition = self._partitions.get_by_id(topic_id, index)
-        if partition is not None and partition.error_code is None:
+        """Call `answered` with the ends, or with None if no broker can return them now.
+
+        If the log is not open yet, a thread opens it first.
+        """
+        partition = self._partitions.peek(topic_id, index)
+        if partition is None or partition.opened:
+            self._ask_open(partition, topic_id, index, answered)
+        else:
+            self._workers.spawn(self._open_and_ask, partition, answered)
+
+    async def _open_and_ask(self, partition: Partition, answered: Answered) -> None:
+        await self._partitions.opening.opened((partition,))
+        self._ask_open(partition, partition.topic_id, partition.index, answered)
+
+    def _ask_open(self, partition: Partition | None, topic_id: UUID, index: int, answered: Answered) -> None:
+        """Answer from the open log if it serves, or else ask the leader."""
+        if partition is not None and partition.error_code is None and partition.opened:
             answered(LogEnds(partition.log.log_start_offset, partition.high_watermark))
             return
         snapshot = self._metadata.snapshot()

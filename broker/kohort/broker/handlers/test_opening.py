@@ -13,6 +13,8 @@ import pytest
 import trio
 
 from kohort.broker.broker import Broker
+from kohort.broker.coordination.log_ends import LogEnds, LogEndsAnywhere
+from kohort.broker.coordination.services import CoordinatorServices
 from kohort.broker.coordination.test_shard import Client, running
 from kohort.broker.partitions import Partition, opening
 from kohort.broker.partitions.opening import LogOpening
@@ -292,6 +294,36 @@ async def test_a_log_that_cannot_be_opened_has_a_storage_error(
         client = await Client.to(broker)
         answer = await client.ask(producing(b"x"), ProduceResponse, NEWEST_BY_NAME)
         assert offsets_of(answer) == [(ErrorCode.KAFKA_STORAGE_ERROR, -1)]
+
+
+async def test_the_ends_of_a_log_are_looked_up_when_a_thread_has_opened_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await restarted(tmp_path)
+    logs = SlowLogs(monkeypatch)
+    async with running(tmp_path) as broker:
+        services = CoordinatorServices(
+            broker.metadata,
+            broker.current,
+            broker.partitions,
+            broker.flusher,
+            broker.timers,
+            broker.clock,
+            broker.workers,
+            None,
+        )
+        partition = broker.partitions.peek("t", 0)
+        assert partition is not None
+        answered: list[LogEnds | None] = []
+        LogEndsAnywhere(services).ask(partition.topic_id, 0, answered.append)
+        assert await is_served(broker)
+        assert not answered
+        logs.may_open.set()
+        with trio.fail_after(5):
+            while not answered:
+                await trio.sleep(0.005)
+        assert answered == [LogEnds(0, 1)]
+        assert threading.get_ident() not in logs.threads
 
 
 async def test_many_who_wait_for_one_log_hold_no_thread_that_others_need(
