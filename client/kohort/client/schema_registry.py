@@ -2,7 +2,8 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from ssl import SSLContext, create_default_context
 from typing import Any, NamedTuple
@@ -53,7 +54,8 @@ class SchemaRegistry:
 
     A URL can contain a user and a password. `ssl_cafile` is a PEM file with the authority that signed the
     certificate of a registry by https; without it the system's authorities count. A URL that has not
-    answered for `timeout_seconds` has failed. Any thread may use it.
+    answered for `timeout_seconds` has failed; the one that answered last is asked first. Any thread may
+    use it.
     Raises: ConfigurationError for an invalid URL or an unreadable file.
     """
 
@@ -82,20 +84,24 @@ class SchemaRegistry:
         """Return the newest schema of a subject. Raises: SchemaRegistryError, NetworkError."""
         return self._schema_of(self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/latest"))
 
-    def versions(self, schema_id: int) -> list[tuple[str, int]]:
+    def versions(self, schema_id: int, *, timeout_seconds: float | None = None) -> list[tuple[str, int]]:
         """Return the subjects and versions that have the schema of an id.
 
-        Raises: SchemaRegistryError, NetworkError.
+        `timeout_seconds` is for this request alone. Raises: SchemaRegistryError, NetworkError.
         """
-        found = self._ask("GET", f"/schemas/ids/{schema_id}/versions")
-        return [(str(each["subject"]), int(each["version"])) for each in found]
+        path = f"/schemas/ids/{schema_id}/versions"
+        found = self._ask("GET", path, timeout_seconds=timeout_seconds)
+        with _known_form(path):
+            return [(str(each["subject"]), int(each["version"])) for each in found]
 
     def register(
         self, subject: str, text: str, kind: str = "AVRO", references: Sequence[SchemaReference] = ()
     ) -> int:
         """Return the id of a schema, which is registered if it is not yet. Raises: SchemaRegistryError."""
         path = f"/subjects/{quote(subject, safe='')}/versions"
-        return int(self._ask("POST", path, _body(text, kind, references))["id"])
+        found = self._ask("POST", path, _body(text, kind, references))
+        with _known_form(path):
+            return int(found["id"])
 
     def look_up(self, subject: str, text: str, kind: str = "AVRO") -> int:
         """Return the id of a schema that a subject has. Raises: SchemaRegistryError, NetworkError."""
@@ -107,11 +113,13 @@ class SchemaRegistry:
         """Return id and version of a schema that a subject has. Raises: SchemaRegistryError, NetworkError."""
         path = f"/subjects/{quote(subject, safe='')}"
         found = self._ask("POST", path, _body(text, kind, references))
-        return int(found["id"]), int(found["version"])
+        with _known_form(path):
+            return int(found["id"]), int(found["version"])
 
     def _schema_of(self, answer: dict[str, Any]) -> RegisteredSchema:
-        kind = answer.get("schemaType") or "AVRO"
-        return RegisteredSchema(answer["schema"], self._dependencies(answer), kind)
+        with _known_form("a schema"):
+            kind = _text(answer.get("schemaType") or "AVRO")
+            return RegisteredSchema(_text(answer["schema"]), self._dependencies(answer), kind)
 
     def _dependencies(self, answer: dict[str, Any]) -> tuple[tuple[str, str], ...]:
         found: dict[tuple[str, int], tuple[str, str]] = {}
@@ -125,22 +133,44 @@ class SchemaRegistry:
                     )
                     used = self._ask("GET", path)
                     add(used.get("references") or [])
-                    found[place] = each["name"], used["schema"]
+                    found[place] = _text(each["name"]), _text(used["schema"])
 
         add(answer.get("references") or [])
         return tuple(found.values())
 
-    def _ask(self, method: str, path: str, body: object = None) -> Any:
+    def _ask(self, method: str, path: str, body: object = None, timeout_seconds: float | None = None) -> Any:
         """Return an answer of the first URL that gives one. Raises: SchemaRegistryError, NetworkError."""
         failures = []
-        for url in self._urls:
+        content = None if body is None else json.dumps(body).encode()
+        urls = self._urls
+        for url in urls:
             try:
-                content = None if body is None else json.dumps(body).encode()
-                connection = _connection(url, self._context, self._timeout_seconds)
-                return _answer(connection, url, method, path, content)
+                connection = _connection(url, self._context, timeout_seconds or self._timeout_seconds)
+                response = _response(connection, url, method, path, content)
             except (OSError, HTTPException) as error:
                 failures.append(f"{urlsplit(url).hostname}: {error}")
+                continue
+            if failures:
+                self._urls = (url, *(each for each in urls if each != url))
+            return _answer(*response)
         raise NetworkError(f"the schema registry does not answer: {'; '.join(failures)}")
+
+
+@contextmanager
+def _known_form(what: str) -> Iterator[None]:
+    """Read an answer within the block. Raises: SchemaRegistryError where it has another form."""
+    try:
+        yield
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        problem = f"the answer for {what} has not the form of a schema registry's"
+        raise SchemaRegistryError(200, 200, f"{problem}: {error!r}") from error
+
+
+def _text(value: object) -> str:
+    """Return a value that is a text. Raises: TypeError."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.80} is no text")
+    return value
 
 
 def _body(text: str, kind: str, references: Sequence[SchemaReference]) -> dict[str, Any]:
@@ -163,7 +193,10 @@ def _connection(url: str, context: SSLContext | None, timeout_seconds: float) ->
     return HTTPConnection(host, parts.port, timeout=timeout_seconds)
 
 
-def _answer(connection: HTTPConnection, url: str, method: str, path: str, body: bytes | None) -> Any:
+def _response(
+    connection: HTTPConnection, url: str, method: str, path: str, body: bytes | None
+) -> tuple[int, bytes]:
+    """Return the status and the content of an answer. Raises: OSError, HTTPException."""
     parts = urlsplit(url)
     headers = {"accept": f"{MEDIA_TYPE}, application/json"}
     if body is not None:
@@ -174,17 +207,21 @@ def _answer(connection: HTTPConnection, url: str, method: str, path: str, body: 
     try:
         connection.request(method, parts.path.rstrip("/") + path, body, headers)
         response = connection.getresponse()
-        content = response.read(ANSWER_BYTES_MAX)
-        status = response.status
+        return response.status, response.read(ANSWER_BYTES_MAX)
     finally:
         connection.close()
+
+
+def _answer(status: int, content: bytes) -> Any:
+    """Return what an answer says. Raises: SchemaRegistryError."""
     try:
         found = json.loads(content)
     except ValueError:
         raise SchemaRegistryError(status, status, f"the answer is no JSON: {content[:80]!r}") from None
     if status != 200:
         told = found if isinstance(found, dict) else {}
+        code = told.get("error_code")
         raise SchemaRegistryError(
-            status, int(told.get("error_code", status)), str(told.get("message", "refused"))
+            status, code if isinstance(code, int) else status, str(told.get("message", "refused"))
         )
     return found

@@ -25,11 +25,15 @@ from kohort.registry.decoding import NOT_FOUND, Decode, decoder_of, schema_id_of
 
 LENGTH_BYTES = 4
 TEXT_CHARACTERS_MAX = 4_096
+PROBLEM_CHARACTERS_MAX = 500
 MEMORY_BYTES_MAX = 384 * 1024 * 1024
 """The limit of what it allocates, where the system has such limits."""
 RECORD_SECONDS_MAX = 10
 """The broker ends this process much earlier. But the broker may have been killed."""
 REGISTRY_SECONDS = 0.8
+"""For all questions about a schema, to all URLs; then the broker waits no longer."""
+VERSIONS_SECONDS_MIN = 0.05
+"""With less time left, subjects and versions are not asked for."""
 KNOWN_SECONDS = 60.0
 UNKNOWN_SECONDS = 5.0
 """How long the registry is not asked again for a schema, and for one that it did not give."""
@@ -76,7 +80,7 @@ class RecordDecoder:
         self._forget()
 
     def _forget(self) -> None:
-        self._registry = SchemaRegistry(*self._urls, timeout_seconds=REGISTRY_SECONDS)
+        self._registry = SchemaRegistry(*self._urls, timeout_seconds=REGISTRY_SECONDS / len(self._urls))
         self._schemas: dict[int, _Schema] = {}
 
     def decoded(self, request: Request) -> Decoded:
@@ -106,6 +110,7 @@ class RecordDecoder:
         return schema
 
     def _asked(self, schema_id: int) -> _Schema:
+        deadline = time.monotonic() + REGISTRY_SECONDS
         try:
             decode = decoder_of(schema_id, self._registry)
         except KohortError as error:
@@ -113,14 +118,29 @@ class RecordDecoder:
             problem = f"the schema registry has no schema {schema_id}" if is_unknown else str(error)
             return _Schema(time.monotonic() + UNKNOWN_SECONDS, problem=problem)
         kind = self._registry.schema(schema_id).kind
-        return _Schema(time.monotonic() + KNOWN_SECONDS, decode, kind, self._versions(schema_id))
+        left_seconds = deadline - time.monotonic()
+        if left_seconds < VERSIONS_SECONDS_MIN:
+            return _Schema(time.monotonic() + UNKNOWN_SECONDS, decode, kind)
+        versions = self._versions(schema_id, left_seconds / len(self._urls))
+        return _Schema(time.monotonic() + KNOWN_SECONDS, decode, kind, versions)
 
-    def _versions(self, schema_id: int) -> tuple[tuple[str, int], ...]:
+    def _versions(self, schema_id: int, timeout_seconds: float) -> tuple[tuple[str, int], ...]:
         """Return the subjects and versions; none where the registry does not tell them."""
         try:
-            return tuple(self._registry.versions(schema_id))
+            return tuple(self._registry.versions(schema_id, timeout_seconds=timeout_seconds))
         except KohortError:
             return ()
+
+
+def answer_of(decoder: RecordDecoder, content: bytes) -> bytes:
+    """Return the answer to a request, also where its decoding fails: others follow."""
+    request = msgspec.msgpack.decode(content, type=Request)
+    try:
+        return msgspec.msgpack.encode(decoder.decoded(request))
+    except Exception as error:  # noqa: BLE001  # A supervisor: data and registries are strangers'.
+        words = f"{type(error).__name__}: {error}"[:PROBLEM_CHARACTERS_MAX]
+        problem = f"it cannot be decoded: {words.encode(errors='backslashreplace').decode()}"
+        return msgspec.msgpack.encode(Decoded(schema_id_of(request.data) or 0, problem=problem))
 
 
 def _subject(versions: tuple[tuple[str, int], ...], request: Request) -> tuple[str | None, int | None]:
@@ -141,11 +161,10 @@ def main() -> None:
     decoder = RecordDecoder(*(each.strip() for each in urls.decode().split(",")))
     _send(answers, b"")
     while (content := _received(sys.stdin.buffer)) is not None:
-        request = msgspec.msgpack.decode(content, type=Request)
         _set_alarm(RECORD_SECONDS_MAX)
-        answer = decoder.decoded(request)
+        answer = answer_of(decoder, content)
         _set_alarm(0)
-        _send(answers, msgspec.msgpack.encode(answer))
+        _send(answers, answer)
 
 
 def _received(source: BinaryIO) -> bytes | None:
