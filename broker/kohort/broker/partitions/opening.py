@@ -198,9 +198,9 @@ class LogOpening:
     async def _open_some(self, waiting: deque[Partition], errors: list[Exception], done: Event) -> None:
         """Open one partition after another, concurrently with other tasks."""
         try:
-            while waiting:
+            while (first := _next_of(waiting)) is not None:
                 try:
-                    await self.open(waiting, limiter=None)
+                    await self._workers.in_thread(self._open_few, first, waiting, True)
                 except Exception as error:  # noqa: BLE001  # Whoever waits for all gets it.
                     errors.append(error)
         finally:
@@ -209,28 +209,33 @@ class LogOpening:
     # -- in threads ---------------------------------------------------------------------------------------
 
     async def opened(self, partitions: Iterable[Partition]) -> None:
-        """Return when these logs are open, or have failed to open."""
-        await self.open(deque(partitions), limiter=self._threads)
-
-    async def open(self, waiting: deque[Partition], *, limiter: object | None) -> None:
-        """Open the waiting logs, of which other tasks may take some as well.
+        """Return when these logs are open, or have failed to open.
 
         A thread opens a few at a time. None waits for a log that another one is opening: the task does.
         """
+        waiting = deque(partitions)
         while (partition := _next_of(waiting)) is not None:
             if partition in self._under_way:
                 await self._until_ended(partition)
             elif not partition.opened:
-                await self._workers.in_thread(self._open_few, partition, waiting, limiter=limiter)
+                await self._workers.in_thread(
+                    self._open_few, partition, waiting, False, limiter=self._threads
+                )
 
-    def _open_few(self, first: Partition, waiting: deque[Partition]) -> None:
-        """Open a log and a few of the waiting ones. Blocks."""
+    def _open_few(self, first: Partition, waiting: deque[Partition], waits: bool) -> None:
+        """Open a log and a few of the waiting ones. Blocks.
+
+        It leaves the first that another thread is opening to the caller, or `waits` until that one is done:
+        a start cannot wait for the loop, which does not run yet.
+        """
         ends_ms = self._clock.now_ms() + OPENING_MS
         partition = first
         for _ in range(OPENED_AT_ONCE):
             if not partition.opened and not self._open_unless_under_way(partition):
-                waiting.appendleft(partition)
-                return
+                if not waits:
+                    waiting.appendleft(partition)
+                    return
+                partition.open()
             following = _next_of(waiting) if self._clock.now_ms() < ends_ms else None
             if following is None:
                 return

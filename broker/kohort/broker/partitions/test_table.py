@@ -7,13 +7,14 @@ from uuid import UUID, uuid4
 import msgspec
 import pytest
 import trio
+import trio.testing
 from structlog.testing import capture_logs
 
 from kohort.broker.metadata import Mutation, PartitionState, TopicState
 from kohort.broker.partitions import Partition, opening
 from kohort.broker.partitions.test_support import NODE_ID, World
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.storage import PartitionLog, StorageError
+from kohort.storage import LogConfig, PartitionLog, StorageError
 from kohort.storage.filesystem import FileSystem
 from kohort.storage.memory_filesystem import MemoryFileSystem
 
@@ -263,9 +264,9 @@ async def test_a_thread_recovers_many_small_logs_in_one_call(
     again = World(tmp_path, metadata=world.metadata)
     in_thread, calls = again.workers.in_thread, []
 
-    async def counted(function: Callable[..., object], *arguments: object, limiter: object) -> object:
+    async def counted(function: Callable[..., object], *arguments: object) -> object:
         calls.append(function)
-        return await in_thread(function, *arguments, limiter=limiter)
+        return await in_thread(function, *arguments)
 
     monkeypatch.setattr(again.workers, "in_thread", counted)
     async with trio.open_nursery() as nursery:
@@ -273,6 +274,37 @@ async def test_a_thread_recovers_many_small_logs_in_one_call(
         await again.table.opening.open_all()
     assert all(each.opened for each in again.table)
     assert len(calls) <= 100 / opening.OPENED_AT_ONCE + opening.OPENERS
+
+
+async def test_a_start_waits_for_a_log_that_another_thread_opens_before_the_loop_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    world.create("t")
+    world.fill("t")
+    world.crash()
+    again = World(tmp_path, metadata=world.metadata)
+    open_log, begun, may_end = again.data.open_log, Event(), Event()
+
+    def slow(topic: str, topic_id: UUID, index: int, config: LogConfig) -> PartitionLog:
+        begun.set()
+        assert may_end.wait(5)
+        return open_log(topic, topic_id, index, config)
+
+    monkeypatch.setattr(again.data, "open_log", slow)
+    partition = again.table.peek("t", 0)
+    assert partition is not None
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            again.workers._nursery = nursery
+            nursery.start_soon(again.table.opening.opened, [partition])
+            await trio.to_thread.run_sync(begun.wait, 5)
+            nursery.start_soon(again.table.opening.open_all)
+            await trio.testing.wait_all_tasks_blocked()
+            assert not partition.opened
+            may_end.set()
+    assert partition.opened
+    again.table.close()
 
 
 async def test_opened_waits_for_the_log(world: World) -> None:
