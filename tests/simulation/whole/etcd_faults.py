@@ -139,7 +139,9 @@ class EtcdFaults:
     def _kill(self, broker: SimulatedBroker, after_seconds: float, down_seconds: float) -> None:
         self._deaths.append(self._etcd.kernel.call_after(int(after_seconds * SECOND), broker.kill))
         seconds = after_seconds + down_seconds
-        self._endings.end_later(seconds, broker, lambda: None if broker.is_running else broker.start())
+        # A broker may be about to die twice: it is started again behind each death.
+        each = (broker, len(self._deaths))
+        self._endings.end_later(seconds, each, lambda: None if broker.is_running else broker.start())
 
     def _cut(self, one: SimulatedBroker, other: SimulatedBroker, seconds: float) -> None:
         network, links = self._etcd.network, ((one.host, other.host), (other.host, one.host))
