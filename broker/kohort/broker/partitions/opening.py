@@ -151,8 +151,7 @@ class LogOpening:
         except StorageError as error:  # Opening will say so for each, and be tried again.
             log.error("partitions can't be created", topic=partitions[0].topic, error=str(error))
         for partition in partitions:
-            if not self._open_unless_under_way(partition):
-                partition.open()  # This waits for the other thread.
+            partition.open()
 
     async def ready(self, topic: str) -> None:
         """Return when the new partitions of a topic are open, or have failed to open."""
