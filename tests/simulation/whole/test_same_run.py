@@ -11,6 +11,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import takewhile
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -27,23 +29,51 @@ from tests.simulation.whole.scenario import Shape, one_broker, three_brokers
 
 SCENARIOS = {"one": one_broker, "three": three_brokers}
 SECONDS = {"one": 15.0, "three": 20.0}
+LINES_SHOWN = 10
 SEEDS = {"one": (5,), "three": (8, 2)}
 
 
-def fingerprint(scenario: str, seed: int) -> str:
-    """Return a hash of all that happens in a run."""
+def fingerprint(scenario: str, seed: int, trace: Path | None = None) -> str:
+    """Return a hash of all that happens in a run. The file `trace` gets all of it, line by line."""
     _, test = SCENARIOS[scenario](Shape(SECONDS[scenario]))
-    world, error = run_seed(test, seed)
+    lines: list[str] = []
+    world, error = run_seed(test, seed, on_line=lines.append)
     assert error is None, world.story_told
+    if trace is not None:
+        trace.write_text("".join(lines))
     return world.fingerprint
 
 
+def first_difference(here: Path, there: Path) -> str:
+    """Return the first lines in which two runs differ, and those before them."""
+    lines, others = here.read_text().splitlines(), there.read_text().splitlines()
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(lines, others, strict=False)))
+    parts = (
+        ["the runs differ behind", *lines[max(0, same - LINES_SHOWN) : same]],
+        ["here:", *lines[same : same + LINES_SHOWN]],
+        ["there:", *others[same : same + LINES_SHOWN]],
+    )
+    return "\n".join(line for part in parts for line in part)
+
+
 @pytest.mark.parametrize("scenario", list(SCENARIOS)[: repetitions(1, by_night=2)])
-def test_a_seed_is_one_run_in_each_process_and_under_each_hash_seed(scenario: str) -> None:
+def test_a_seed_is_one_run_in_each_process_and_under_each_hash_seed(scenario: str, tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
     for seed in SEEDS[scenario]:
-        here = fingerprint(scenario, seed)  # This process has run other things before.
-        code = f"from {__name__} import fingerprint; print(fingerprint({scenario!r}, {seed}))"
-        assert under_hash_seeds(code) == {here}
+        found = fingerprint(scenario, seed, here)  # This process has run other things before.
+        code = (
+            f"from pathlib import Path; from {__name__} import fingerprint;"
+            f" print(fingerprint({scenario!r}, {seed}, Path({str(there)!r})))"
+        )
+        assert under_hash_seeds(code) == {found}, first_difference(here, there)
+
+
+def test_the_first_difference_between_two_runs_is_shown(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.write_text("one\ntwo\nthree\n")
+    there.write_text("one\nfour\nthree\n")
+    expected = "the runs differ behind\none\nhere:\ntwo\nthree\nthere:\nfour\nthree"
+    assert first_difference(here, there) == expected
 
 
 def test_a_seed_is_one_run_whatever_its_process_has_done_and_does_meanwhile() -> None:
