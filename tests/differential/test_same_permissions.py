@@ -26,6 +26,7 @@ from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from kohort.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from kohort.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kohort.protocol.records import build_batch
@@ -267,6 +268,27 @@ class Side:
             answer = await self.mighty.ask("CreateAcls", 3, CreateAclsRequest(creations=(each,)))
             assert isinstance(answer, CreateAclsResponse)
             assert [result.error_code for result in answer.results] == [0], (self.name, answer)
+        hosts = {each.host for each in entries}
+        for host in hosts:
+            await self._until_shown(host, len({repr(each) for each in entries if each.host == host}))
+
+    async def _until_shown(self, host: str, count: int) -> None:
+        """Return when the broker shows so many entries of a host. Kafka's controller is ahead of it."""
+        wanted = DescribeAclsRequest(
+            resource_type_filter=1,
+            resource_name_filter=None,
+            pattern_type_filter=1,
+            principal_filter=None,
+            host_filter=host,
+            operation=1,
+            permission_type=1,
+        )
+        while True:
+            answer = await self.mighty.ask("DescribeAcls", 3, wanted)
+            assert isinstance(answer, DescribeAclsResponse)
+            if sum(len(each.acls) for each in answer.resources) == count:
+                return
+            await trio.sleep(0.01)
 
     async def delete(self) -> None:
         """Remove what the other one may."""
@@ -280,6 +302,7 @@ class Side:
             permission_type=1,
         )
         await self.mighty.ask("DeleteAcls", 3, DeleteAclsRequest(filters=(wanted,)))
+        await self._until_shown(OTHER, 0)
 
     async def answer(self, name: str, version: int, values: dict[str, Any]) -> object:
         """Return what the other one is denied and shown."""
