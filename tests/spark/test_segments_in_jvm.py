@@ -386,7 +386,7 @@ class Formats:
 class OfSpark(Formats):
     """A session of some version of Spark, whose JVM knows nothing of segments yet."""
 
-    sparkContext = None
+    sparkContext = SimpleNamespace(_gateway=None)
 
     def __init__(self, version: str) -> None:
         super().__init__()
