@@ -3,11 +3,21 @@
 import { bytes, count, duration, facts, h, link, name, number, shown, table, topic } from "/page/dom.js";
 
 export function healthView(told) {
+  return [
+    ...clusterView(told, h("span", { class: "bad" }, "none")),
+    table([["Id", "number"], ["Address"], ["Leads", "number"], ["In sync", "number"], ["Size", "number phone-off"], ["Disk free", "number phone-off"],
+      ["Clients", "number phone-off"], ["Rack", "phone-off"], ["State"]], told.brokers.map((each) => row(each, told)), "No broker is known."),
+    ...broker(told),
+  ];
+}
+
+// What brokers and the observer know alike: the facts of the cluster, and its problems. A table of brokers follows.
+export function clusterView(told, withoutController) {
   const { cluster } = told;
   return [
     h("h1", {}, "Cluster"),
     facts([
-      ["Brokers", number(told.brokers.length)], ["Controller", told.controller < 0 ? h("span", { class: "bad" }, "none") : `broker ${told.controller}`],
+      ["Brokers", number(told.brokers.length)], ["Controller", told.controller < 0 ? withoutController : `broker ${told.controller}`],
       ["Topics", number(cluster.topics)], ["Partitions", number(cluster.partitions)],
       ["Under-replicated", h("span", { class: cluster.under_replicated ? "warn" : "good" }, number(cluster.under_replicated))],
       ["Offline", h("span", { class: cluster.offline ? "bad" : "good" }, number(cluster.offline))],
@@ -15,10 +25,15 @@ export function healthView(told) {
     gone(told),
     problems(cluster),
     h("h2", {}, "Brokers"),
-    table([["Id", "number"], ["Address"], ["Leads", "number"], ["In sync", "number"], ["Size", "number phone-off"], ["Disk free", "number phone-off"],
-      ["Clients", "number phone-off"], ["Rack", "phone-off"], ["State"]], told.brokers.map((each) => row(each, told)), "No broker is known."),
-    ...broker(told),
   ];
+}
+
+export function address(each, told) {
+  return h("span", {}, name(`${each.host}:${each.port}`), each.node_id === told.controller ? h("span", { class: "soft" }, " controller") : null);
+}
+
+export function inSync(each) {
+  return h("span", { class: each.in_sync < each.replicas ? "warn" : null }, `${number(each.in_sync)} of ${number(each.replicas)}`);
 }
 
 // A broker alone has only its own facts; in a cluster each broker was asked.
@@ -27,11 +42,10 @@ function factsOf(each, told) {
 }
 
 function row(each, told) {
-  const own = factsOf(each, told), isShort = each.in_sync < each.replicas;
+  const own = factsOf(each, told);
   return [
     each.reasons ? link("health", { id: each.node_id }, String(each.node_id)) : String(each.node_id),
-    h("span", {}, name(`${each.host}:${each.port}`), each.node_id === told.controller ? h("span", { class: "soft" }, " controller") : null),
-    number(each.leaders), h("span", { class: isShort ? "warn" : null }, `${number(each.in_sync)} of ${number(each.replicas)}`),
+    address(each, told), number(each.leaders), inSync(each),
     bytes(own?.size_bytes), own ? bytes(own.disk.free_bytes) : "–", number(own?.connections), shown(each.rack ?? "–"), state(each, told, own),
   ];
 }
@@ -46,14 +60,14 @@ function state(each, told, own) {
 }
 
 // A broker whose session has ended is not in the list, but the partitions with a problem name it.
-export function gone(told) {
+function gone(told) {
   const known = new Set(told.brokers.map((each) => each.node_id));
   const missing = new Set(told.cluster.problems.flatMap((each) => each.replicas).filter((id) => !known.has(id)));
   return [...missing].sort((one, other) => one - other).map((id) =>
     h("p", { class: "warn", role: "alert" }, `Broker ${id} has replicas and is not in the cluster now.`));
 }
 
-export function problems(cluster) {
+function problems(cluster) {
   if (!cluster.problems.length) return null;
   const rows = cluster.problems.map((each) => [
     h("span", {}, topic(each.topic), ` ${each.partition}`),

@@ -1,6 +1,6 @@
 // What the page shows of a cluster that `kohort observe` follows: its clusters, how far the observer is, what it cannot know.
 
-import { gone, problems } from "/page/cluster.js";
+import { address, clusterView, inSync } from "/page/cluster.js";
 import { count, duration, empty, facts, h, link, name, number, shown, table, time } from "/page/dom.js";
 
 const HOURS = [[1, "the last hour"], [24, "the last day"], [168, "the last week"], [0, "all that is kept"]];
@@ -101,21 +101,11 @@ export function unknown(told) {
 }
 
 export function observedHealthView(told) {
-  const { cluster, observer } = told;
+  const { observer } = told;
   return [
-    h("h1", {}, "Cluster"),
-    facts([
-      ["Brokers", number(told.brokers.length)], ["Controller", told.controller < 0 ? h("span", { class: "soft" }, "not told") : `broker ${told.controller}`],
-      ["Topics", number(cluster.topics)], ["Partitions", number(cluster.partitions)],
-      ["Under-replicated", h("span", { class: cluster.under_replicated ? "warn" : "good" }, number(cluster.under_replicated))],
-      ["Offline", h("span", { class: cluster.offline ? "bad" : "good" }, number(cluster.offline))],
-    ]),
-    gone(told),
-    problems(cluster),
-    h("h2", {}, "Brokers"),
+    ...clusterView(told, h("span", { class: "soft" }, "not told")),
     table([["Id", "number"], ["Address"], ["Leads", "number"], ["In sync", "number"], ["Rack", "phone-off"]], told.brokers.map((each) => [
-      number(each.node_id), each.host ? h("span", {}, name(`${each.host}:${each.port}`), each.node_id === told.controller ? h("span", { class: "soft" }, " controller") : null) : h("span", { class: "soft" }, "not told"),
-      number(each.leaders), h("span", { class: each.in_sync < each.replicas ? "warn" : null }, `${number(each.in_sync)} of ${number(each.replicas)}`), shown(each.rack ?? "–"),
+      number(each.node_id), each.host ? address(each, told) : h("span", { class: "soft" }, "not told"), number(each.leaders), inSync(each), shown(each.rack ?? "–"),
     ]), "No broker is known yet."),
     h("p", { class: "soft" }, "Counted are topics that the observer may describe. Sizes of logs, disks, clients, and whether a broker is ready, brokers alone know."),
     standing(told),
