@@ -144,7 +144,7 @@ def answer_of(decoder: RecordDecoder, content: bytes) -> bytes:
 
 
 def _subject(versions: tuple[tuple[str, int], ...], request: Request) -> tuple[str | None, int | None]:
-    """Return the subject and version of a schema: those that serializers register for this topic, if any."""
+    """Return the subject and version of a schema. The usual subject of the topic comes before others."""
     usual = f"{request.topic}-{'key' if request.is_key else 'value'}"
     ordered = sorted(versions, key=lambda each: (each[0] == usual, each[1]))
     return ordered[-1] if ordered else (None, None)

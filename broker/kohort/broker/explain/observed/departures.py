@@ -20,7 +20,7 @@ from kohort.broker.explain.words import duration, member_name
 RETURN_MS_MAX = 600_000
 """A member that returns later than this counts as a new one."""
 REJOIN_MS_MAX = 10_000
-"""How long the others take to notice a rebalance and to join it: two heartbeats, and what they are at."""
+"""How long other members take to join a rebalance: two heartbeats, and the batch that they process."""
 LOOK_MS_MAX = 30_000
 """So much later the observer may see that another broker coordinates the group."""
 HEARTBEAT_MS_MAX = 5_000

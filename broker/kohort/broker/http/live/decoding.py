@@ -30,7 +30,7 @@ RECEIVE_BYTES = 64 * 1024
 START = "from kohort.registry.decoder_process import main; main()"
 """A text, since the broker must import nothing of the registry."""
 NOTHING = {"type": None, "subject": None, "version": None, "text": None, "is_cut": False}
-"""What is told of data that the process has not decoded."""
+"""The fields of `decoded` for data that the process did not decode."""
 NO_TIME = "there was no time left to decode it: ask again"
 
 log = structlog.get_logger("kohort.http")
@@ -88,7 +88,7 @@ class RecordDecoder:
                 await self._end()
 
     async def decode(self, found: Sequence[Datum]) -> None:
-        """Add `decoded` to the JSON of data that begins with the id of a schema: what it is, or why not."""
+        """Add `decoded` to the JSON of data that begin with a schema id: the text, or why there is none."""
         deadline = trio.current_time() + ANSWER_SECONDS_MAX
         for each in found:
             if each.has_schema:
