@@ -99,14 +99,11 @@ class _Facts:
         is_alone = change.is_by_broker or is_last or bool(change.others_commit_ms)
         self.is_known_alone = is_alone and not was_moved
         self._was_moved = was_moved
-        self._alone_ms = self._silent_ms
-        if self._silent_ms is not None and not change.is_by_broker and change.others_commit_ms:
-            self._alone_ms = max(change.others_commit_ms - departure.last_commit_ms, 0)
-        self._alone_stuck_ms = self._stuck_ms
-        if self._stuck_ms is not None and not change.is_by_broker and change.others_commit_ms:
-            self._alone_stuck_ms = max(change.others_commit_ms - departure.last_progress_ms, 0)
-        has_waited = change.others_commit_ms and not change.is_by_broker
-        self._others_waited_ms = max(change.at_ms - change.others_commit_ms, 0) if has_waited else 0
+        # The rebalance of a classic group began when the others had committed last.
+        began_ms = change.at_ms if change.is_by_broker else change.others_commit_ms or change.at_ms
+        self._alone_ms = _since(departure.last_commit_ms, began_ms)
+        self._alone_stuck_ms = _since(departure.last_progress_ms, began_ms)
+        self._others_waited_ms = max(change.at_ms - began_ms, 0)
         self._early_ms = min(LATE_COMMIT_MS_MAX, self._poll_ms // 8)
         self._stall_ms_max = departure.progress_interval_ms + REJOIN_MS_MAX
         # Of a group with epochs: the last heartbeat was at most this long before the last commit.
