@@ -72,12 +72,9 @@ class ClusterQuestions:
         self.refused: dict[str, str] = {}
 
     def cluster_id(self) -> str:
-        """Return the id of the cluster. Raises: KohortError."""
-        self._pace.wait()
-        try:
-            return self._admin.describe_cluster().cluster_id
-        except UnsupportedVersionError:  # Before Kafka 2.8.
-            return ""
+        """Return the id of the cluster; empty where it does not say. Raises: KohortError."""
+        described = self._described()
+        return "" if described is None else described.cluster_id
 
     def look(self, before: ClusterLook) -> Seen:
         """Return topics, brokers and leaders as of now; `before`: the look before. Raises: KohortError.
@@ -113,7 +110,7 @@ class ClusterQuestions:
         )
 
     def _described(self) -> ClusterDescription | None:
-        """Return the cluster's brokers and controller; None where it does not say, as before Kafka 2.8."""
+        """Return the cluster's id, brokers and controller; None where it does not say: before Kafka 2.8."""
         self._pace.wait()
         try:
             return self._admin.describe_cluster()
