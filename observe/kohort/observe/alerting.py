@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from threading import Event, Thread
 
 from kohort.broker.explain.observed.explaining import explain
@@ -44,16 +45,13 @@ class ClusterAlerts:
 
     def _from_events(self, now_ms: int) -> Iterator[Finding]:
         cluster_id = self._observer.watched.status.cluster_id
-        store = Store(self._observer.store_path)
-        try:
+        with closing(Store(self._observer.store_path)) as store:
             changed = store.changed_since(cluster_id, now_ms - QUIET_MS)
             self._newest = {each: known for each, known in self._newest.items() if each in changed}
             for group_id, number in changed.items():
                 if self._newest.get(group_id, (0, ()))[0] != number:
                     self._newest[group_id] = number, self._group_findings(store, group_id, now_ms)
                 yield from self._newest[group_id][1]
-        finally:
-            store.close()
 
     def _group_findings(self, store: Store, group_id: str, now_ms: int) -> tuple[Finding, ...]:
         cluster_id = self._observer.watched.status.cluster_id

@@ -1,10 +1,12 @@
 """What an observer knows of a group's history, and what it cannot know."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from threading import Lock
 from typing import NamedTuple
 
 from kohort.broker.explain.findings import Explanation
+from kohort.broker.explain.observed.events import AnyObserved
 from kohort.broker.explain.observed.explaining import LOOK_BACK_MS, explain
 from kohort.observe.cluster import GROUPS_TOPIC
 from kohort.observe.observer import Observer
@@ -24,15 +26,15 @@ def explanations(
 
     Without a time it is what the newest `most` events tell. Raises: StoreError.
     """
-    most = SINCE_EVENTS_MAX if since_ms else most
-    from_ms = max(since_ms - LOOK_BACK_MS, 0)
-    cluster_id = observer.watched.status.cluster_id
-    store = Store(observer.store_path)
-    try:
-        events = store.events(cluster_id, group_id, since_ms=from_ms, most=most)
-    finally:
-        store.close()
+    events = _events(observer, group_id, since_ms, SINCE_EVENTS_MAX if since_ms else most)
     return [each for each in explain(events) if each.ended_ms >= since_ms]
+
+
+def _events(observer: Observer, group_id: str, since_ms: int, most: int) -> list[AnyObserved]:
+    """Return the newest stored events of a group that explain what happened since a time."""
+    from_ms = max(since_ms - LOOK_BACK_MS, 0)
+    with closing(Store(observer.store_path)) as store:
+        return store.events(observer.watched.status.cluster_id, group_id, since_ms=from_ms, most=most)
 
 
 class History(NamedTuple):
@@ -81,20 +83,11 @@ class Histories:
 
     def _numbers(self, group_id: str) -> tuple[int, int]:
         cluster_id = self._observer.watched.status.cluster_id
-        store = Store(self._observer.store_path)
-        try:
+        with closing(Store(self._observer.store_path)) as store:
             return store.newest_of(cluster_id, group_id), store.newest_of(cluster_id, CLUSTER_WIDE)
-        finally:
-            store.close()
 
     def _explain(self, group_id: str, since_ms: int) -> History:
-        cluster_id = self._observer.watched.status.cluster_id
-        from_ms = max(since_ms - LOOK_BACK_MS, 0)
-        store = Store(self._observer.store_path)
-        try:
-            events = store.events(cluster_id, group_id, since_ms=from_ms, most=EVENTS_MAX + 1)
-        finally:
-            store.close()
+        events = _events(self._observer, group_id, since_ms, EVENTS_MAX + 1)
         explained = events[-EVENTS_MAX:]
         return History(explain(explained), explained[0].at_ms if len(events) > EVENTS_MAX else None)
 

@@ -5,6 +5,7 @@ and what only an observer has, such as a likelihood, stands beside.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from importlib.metadata import version
 
 import msgspec
@@ -168,11 +169,8 @@ class LiveViews:
     def _last_of(self, group_ids: Sequence[str]) -> dict[str, _Last]:
         """Return what happened last to these groups; what is known is not concluded again."""
         cluster_id = self._watched.status.cluster_id
-        store = Store(self._observer.store_path)
-        try:
+        with closing(Store(self._observer.store_path)) as store:
             numbers = {each: store.newest_of(cluster_id, each) for each in group_ids}
-        finally:
-            store.close()
         found = {}
         for group_id, number in numbers.items():
             known = self._last.get(group_id)
