@@ -117,9 +117,10 @@ class Alerting:
         for sender in self.senders:
             sender.send(changed, standing, now_ms)
 
-    def active(self) -> list[Alert]:
-        """Return the alerts that stand."""
-        return [alert for each in self._clusters for alert in each.alerts.active]
+    def active(self, cluster: str | None = None) -> list[Alert]:
+        """Return the alerts that stand, of one cluster or of all."""
+        every = (alert for each in self._clusters for alert in each.alerts.active)
+        return [each for each in every if cluster in {None, each.cluster}]
 
     def _run(self) -> None:
         while not self._stopping.wait(self._look_seconds):

@@ -195,7 +195,7 @@ class LiveViews:
 
     def _alerts(self) -> list[Json]:
         """Return the alerts of this cluster that stand."""
-        active = [] if self._alerting is None else self._alerting.active()
+        active = [] if self._alerting is None else self._alerting.active(self._observer.name)
         return [
             {
                 "name": each.finding.name,
@@ -204,7 +204,6 @@ class LiveViews:
                 "started_ms": each.started_ms,
             }
             for each in active
-            if each.cluster == self._observer.name
         ]
 
     # One group

@@ -158,8 +158,8 @@ def prometheus_page(observers: Sequence[Observer], now_ms: int, alerting: Alerti
 
 def alerts_page(alerting: Alerting | None, cluster: str | None = None) -> Answer:
     """Return the alerts that stand, of one cluster or of all."""
-    active = [] if alerting is None else alerting.active()
-    return answer_json([each._asdict() for each in active if cluster in {None, each.cluster}])
+    active = [] if alerting is None else alerting.active(cluster)
+    return answer_json([each._asdict() for each in active])
 
 
 def ready_page(observers: Sequence[Observer]) -> Answer:
