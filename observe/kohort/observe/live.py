@@ -339,7 +339,7 @@ def _is_storm(told: Explanation) -> bool:
 
 def _stands(told: Explanation, now_ms: int) -> bool:
     """Whether it is a storm that is not over."""
-    return _is_storm(told) and now_ms - told.ended_ms <= QUIET_MS
+    return now_ms - told.ended_ms <= QUIET_MS and _is_storm(told)
 
 
 def _happened(told: Explanation) -> Json:
