@@ -21,14 +21,13 @@ from kohort.protocol.offsets_topic import (
     encode_value,
 )
 from tests.page.browser import Browser, find_chromium
+from tests.page.hostile import EVIL, unharmed
 from tests.page.observed import first_runs, live_a_day, observer, served
 
 CHROMIUM = find_chromium()
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="no Chromium on this machine: install Debian's package `chromium`"
 )
-EVIL = '<img src=x onerror="window.harmed=1"><script>window.harmed=1</script>"\'&\u202e\x1b[2J'
-HARMLESS = "window.harmed === undefined && !document.querySelector('main img, main script, main iframe')"
 SLOW = """() => {
   const { fetch, setTimeout, setInterval } = window;
   window.setTimeout = (run, ms) => setTimeout(run, ms / 50);
@@ -53,12 +52,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Browser]:
     """A browser in which nothing is harmed, refused or asked of others, whatever is done with it."""
-    browser.open("about:blank")
-    browser.complaints.clear()
-    browser.requested.clear()
-    yield browser
-    assert browser.run(HARMLESS)
-    assert browser.complaints == []
+    with unharmed(browser):
+        yield browser
     hosts = {url.split("/")[2].partition(":")[0] for url in browser.requested if url.startswith("http")}
     assert hosts <= {"127.0.0.1"}
 

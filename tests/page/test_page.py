@@ -15,18 +15,16 @@ from kohort.client import Admin, Consumer, NewTopic, OffsetAndMetadata, Producer
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.waiting import wait_until
 from tests.page.browser import Browser, find_chromium
+from tests.page.hostile import EVIL, MARKUP, unharmed
 
 CHROMIUM = find_chromium()
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="no Chromium on this machine: install Debian's package `chromium`"
 )
 
-MARKUP = '<img src=x onerror="window.harmed=1"><script>window.harmed=1</script>'
-EVIL = f"{MARKUP}\"'&\u202e\x1b[2J"
 LITERALS = ('"id": 12345678901234567890', '"rate": 1.0', '"most": 1e400', '"twice": 1', '"twice": 2')
 """What JavaScript rounds, shortens, loses or merges where it reads JSON and writes it again."""
 VALUE = f'{{"html": {json.dumps(MARKUP)}, "order": 7, "none": [], {", ".join(LITERALS)}}}'.encode()
-HARMLESS = "window.harmed === undefined && !document.querySelector('main img, main script, main iframe')"
 
 
 @pytest.fixture(scope="module")
@@ -76,15 +74,11 @@ def browser(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture
 def page(browser: Browser, broker: BrokerProcess) -> Iterator[Browser]:
     """The list of groups; whatever is done with it, nothing is harmed, refused or asked of others."""
-    browser.complaints.clear()
-    browser.requested.clear()
-    browser.resize(1200, 900)
-    browser.open("about:blank")
-    browser.open(f"http://{broker.http}/")
-    browser.until("document.querySelectorAll('main tbody tr').length >= 2", "the groups are listed")
-    yield browser
-    assert browser.run(HARMLESS)
-    assert browser.complaints == []
+    with unharmed(browser):
+        browser.resize(1200, 900)
+        browser.open(f"http://{broker.http}/")
+        browser.until("document.querySelectorAll('main tbody tr').length >= 2", "the groups are listed")
+        yield browser
     assert {url.split("/")[2] for url in browser.requested if url.startswith("http")} <= {broker.http}
     assert [url for url in browser.requested if not url.startswith(("http://", "about:"))] == []
 

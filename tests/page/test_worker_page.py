@@ -22,6 +22,7 @@ from kohort.client import Admin, NewTopic, Producer
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.waiting import wait_until
 from tests.page.browser import Browser, find_chromium
+from tests.page.hostile import EVIL, unharmed
 from tests.queues.service import http_double
 
 ROOT = Path(__file__).parents[2]
@@ -29,8 +30,6 @@ CHROMIUM = find_chromium()
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="no Chromium on this machine: install Debian's package `chromium`"
 )
-EVIL = '<img src=x onerror="window.harmed=1"><script>window.harmed=1</script>"\'&\u202e\x1b[2J'
-HARMLESS = "window.harmed === undefined && !document.querySelector('main img, main script, main iframe')"
 FORWARD_FILE = """\
 bootstrap_servers = "{bootstrap}"
 
@@ -149,13 +148,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Browser]:
-    browser.complaints.clear()
-    browser.requested.clear()
-    browser.resize(1200, 900)
-    browser.open("about:blank")
-    yield browser
-    assert browser.run(HARMLESS)
-    assert browser.complaints == []
+    with unharmed(browser):
+        browser.resize(1200, 900)
+        yield browser
     hosts = {url.split("/")[2] for url in browser.requested if url.startswith("http")}
     assert len(hosts) == 1, "it asks nobody else"
 
