@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from kohort.broker.telemetry.reports import Report
+from kohort.broker.telemetry.reports import CONSUMER, Report
 
-CONSUMER = "org.apache.kafka.consumer."
 SECONDS = ".seconds.ago"
 WINDOW_MS = 60_000
 """Of how long a time a client's highest value is: Java's, of two samples of 30 s."""

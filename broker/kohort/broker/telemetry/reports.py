@@ -31,8 +31,10 @@ PEAK_MS_MAX = 600_000
 PEAK_MAX = 365 * 86_400_000
 """A year, where the metric is in milliseconds: what is higher is no duration, and counts as this."""
 PEAK_BYTES = 250
+CONSUMER = "org.apache.kafka.consumer."
+"""What the names of a consumer's metrics begin with (KIP-714)."""
 PEAKS = frozenset(
-    f"org.apache.kafka.consumer.{each}"
+    f"{CONSUMER}{each}"
     for each in (
         "time.between.poll.max",
         "last.poll.seconds.ago",
