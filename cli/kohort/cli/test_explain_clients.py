@@ -3,33 +3,18 @@
 import msgspec
 import pytest
 
-from kohort.broker.explain.events import RebalanceReport, Waited
+from kohort.broker.explain.events import Waited
 from kohort.broker.explain.explanation import explanation
+from kohort.broker.explain.test_story import a_report
 from kohort.broker.explain.timeline import Timeline
 from kohort.broker.group.events import Cause, CauseKind
-from kohort.broker.group.rebalance_facts import Outcome
 from kohort.broker.telemetry.evidence import ClientEvidence, ClientPeak
 from kohort.cli.explain_clients import said_of
 
 NOW = 1_800_000_000_000
 LONG, COMMIT = "at most 21 s between two polls", "a commit took 900 ms at most"
 LEFT = Cause(CauseKind.MEMBER_LEFT, NOW, "m-1", "billing-1", client_host="/10.0.0.7")
-REPORT = RebalanceReport(
-    outcome=Outcome.STABLE,
-    generation_id=8,
-    cause=LEFT,
-    further_causes=(),
-    started_ms=NOW,
-    join_ms=5_000,
-    sync_ms=10,
-    still_ms=5_010,
-    members=2,
-    leader="m-2",
-    protocol_name="range",
-    waited_for=(Waited("m-2", "billing-2", 5_000, True),),
-    removed_member_ids=(),
-    moves=(),
-)
+REPORT = a_report(cause=LEFT, started_ms=NOW, waited_for=(Waited("m-2", "billing-2", 5_000, True),))
 
 
 def client(
