@@ -27,9 +27,9 @@ K = FindingKind
 class Kind(NamedTuple):
     """A kind of cause: how it is planted, the finding that names it, and other findings that are true.
 
-    By what the brokers say `gone` have to be gone in these ways, and nobody may have missed a session of whom
-    `outlives` says that it is back before. Else it was not planted. The finding has to name the topic with
-    `named` behind it.
+    `gone`: how many members the brokers must report as gone, and in which ways. `outlives`: the instance that
+    must not miss its session. Otherwise the cause was not planted. `named`: what the finding must have behind
+    the topic's name.
     """
 
     expected: FindingKind

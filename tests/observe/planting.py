@@ -1,11 +1,11 @@
 """Causes planted in groups of real members, and how many of them the observer names.
 
 `python -m tests.observe.planting [--on kafka|kohort] [--seeds N] [KIND ...]` prints a table: how often
-the cause stood at the first place, and how often something else was named surely, which must not be.
-What is not planted, by the brokers' own word, is planted again and never judged. Apache Kafka has three
-brokers here, kohort one. A table may take several runs: with `--record FILE` what became of each goes
-to the file, and what is in it is not planted again; `--minutes` ends a run, and `--show FILE` prints the
-table of all in it.
+the cause came first, and how often something else was named as likely or certain, which must not happen.
+If the brokers say that something else happened than was planted, the cause is planted again, and that try is
+not judged. Apache Kafka has three brokers here, kohort one. A table may take several runs: `--record FILE`
+appends each outcome to the file, and what is in it is not planted again; `--minutes` ends a run, and
+`--show FILE` prints the table of all outcomes in it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tests.observe.witness import (
 AT_ONCE = 4
 """How many causes are planted at the same time."""
 TRIES = 3
-"""How often a cause is planted at most: on a busy machine who is to leave may miss a session before."""
+"""How often a cause is planted at most: on a busy machine a member may miss its session before it leaves."""
 SETTINGS = (
     "auto.create.topics.enable=false",  # The feed may still write to a topic that is being deleted.
     "group.initial.rebalance.delay.ms=0",
@@ -59,9 +59,9 @@ SETTINGS = (
 
 
 class Outcome(NamedTuple):
-    """What became of one planting: every first finding since, and whether the right one is among them.
+    """The outcome of one planting: every first finding since, and whether the right one is among them.
 
-    `not_planted`: what the brokers say of the tries that planted something else. Of these nothing is judged.
+    `not_planted`: what the brokers say of the tries that planted something else. These are not judged.
     """
 
     kind: str

@@ -1,7 +1,7 @@
 """What the brokers say about members that are gone: Apache Kafka in its log, kohort in `__group_events`.
 
-A planting is judged by it, and the observer knows nothing of it. On a busy machine members miss their
-sessions by themselves: who names that is right, though nobody has planted it.
+A planting is judged by it, and the observer does not see it. On a busy machine members miss their sessions by
+themselves: a finding that names such a member is right, though nobody has planted it.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _with_reason(kind: FindingKind, reason: str) -> FindingKind:
 def is_true(finding: dict[str, Any], departed: Sequence[Departed], planted: FindingKind) -> bool:
     """Whether the brokers say what the finding says about members that are gone.
 
-    Where it is planted that a member works too long, who leaves need not have told the broker why.
+    If it is planted that a member works too long, a member that leaves need not have told the broker why.
     """
     if finding["kind"] == K.STORM.value:
         return any(times > 1 for times in Counter(each.client for each in departed if each.client).values())

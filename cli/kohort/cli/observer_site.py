@@ -73,7 +73,7 @@ class ObserverSite:
         refused = refusal(question.method, headers)
         if refused is not None:
             return _error(*refused)
-        from kohort.broker.http.mcp_endpoint import agent_answer  # Most are asked by no agent.
+        from kohort.broker.http.mcp_endpoint import agent_answer  # No agent asks most observers.
 
         async def ask(target: str) -> tuple[int, bytes]:
             told = self._answer(f"{base}{target}")

@@ -22,9 +22,9 @@ HOUR_MS = 3_600_000
 def explanations(
     observer: Observer, group_id: str, since_ms: int = 0, most: int = EVENTS_MAX
 ) -> list[Explanation]:
-    """Return what is stored of a group, explained; what was seen a moment ago may not be stored yet.
+    """Return the explanations of a group's stored events; the newest events may not be stored yet.
 
-    Without a time it is what the newest `most` events tell. Raises: StoreError.
+    Without `since_ms` the newest `most` events are explained. Raises: StoreError.
     """
     events = _events(observer, group_id, since_ms, SINCE_EVENTS_MAX if since_ms else most)
     return [each for each in explain(events) if each.ended_ms >= since_ms]
@@ -38,7 +38,7 @@ def _events(observer: Observer, group_id: str, since_ms: int, most: int) -> list
 
 
 class History(NamedTuple):
-    """What happened to a group, explained, and since when where there is more before than is explained."""
+    """The explanations of a group's events. Those before `begins_ms` are not explained; None: all are."""
 
     told: list[Explanation]
     begins_ms: int | None
@@ -46,24 +46,25 @@ class History(NamedTuple):
 
 class _Explained(NamedTuple):
     numbers: tuple[int, int]
-    """Those of the newest event of the group and of the whole cluster."""
+    """The numbers of the newest event of the group and of the whole cluster."""
     history: History
 
 
 class Histories:
-    """What happened to the groups that are looked at, explained once for each new event. Any thread may ask.
+    """The histories of the groups that somebody looks at. Any thread may ask.
 
-    The newest `EVENTS_MAX` events of a group are explained: a page is asked for again and again.
+    A page asks again and again: a history is explained again only after a new event, and from the newest
+    `EVENTS_MAX` events.
     """
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self._lock = Lock()
         self._explained: dict[tuple[str, int], _Explained] = {}
-        """By group and hours, those last asked for at the end."""
+        """By group and hours, in the order of the last question."""
 
     def is_known(self, group_id: str) -> bool:
-        """Return whether anything that happened to a group is stored. Raises: StoreError."""
+        """Return whether an event of a group is stored. Raises: StoreError."""
         return self._numbers(group_id)[0] > 0
 
     def of(self, group_id: str, hours: int, now_ms: int) -> History:

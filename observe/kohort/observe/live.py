@@ -1,7 +1,7 @@
 """What the live page asks an observer: groups, one group with its history, the cluster.
 
-The answers have the shape of a broker's, so that one page shows both. What only a broker knows is left out,
-and what only an observer has, such as a likelihood, stands beside.
+The answers have the shape of a broker's answers, so that one page shows both. They lack what only a broker
+knows, and add what only an observer has, such as a likelihood.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,14 +29,14 @@ MEMBERS_SHOWN = 500
 OFFSETS_SHOWN = 500
 HISTORY_SHOWN = 300
 PLACES_TIMED_MAX = 5_000
-"""Of a list's groups together: the age of unread records and the verdict of so many partitions are found."""
+"""The number of partitions, of all groups in a list together, whose lag in seconds and verdict are found."""
 GROUPS_AT_ONCE = 200
-"""While so many are counted, the follower waits."""
+"""The follower waits while this number of groups is counted."""
 LAST_EVENTS = 100
-"""A group's last cause is concluded from so many events, or from more where all of them are the cluster's."""
+"""A group's last cause is concluded from this number of events, or from more if all are the cluster's."""
 LAST_KEPT = 1_000
 HOURS = (24, 1, 168, 0)
-"""What a group's history can be asked for, the usual first; 0 is all that is kept."""
+"""The hours of history that the page may ask for, the default first; 0 stands for all that is kept."""
 _ORDERS: Mapping[str, Callable[["_Row"], tuple[object, ...]]] = {
     "lag": lambda each: (-each.lag, each.group_id),
     "name": lambda each: (each.group_id,),
@@ -158,7 +158,7 @@ class LiveViews:
             }
 
     def _lags(self, group_id: str, most: int) -> list[PlaceLag] | None:
-        """Return the lag of each partition, None where there are more, and for a group that is gone."""
+        """Return the lag of each partition, None if there are more than `most` or the group is gone."""
         watched, now_ms = self._watched, self._now_ms()
         with watched.lock:
             group = watched.records.groups.get(group_id)
@@ -167,7 +167,7 @@ class LiveViews:
             return [watched.lags.lag_of(group_id, each, now_ms) for _, each in sorted(group.places.items())]
 
     def _last_of(self, group_ids: Sequence[str]) -> dict[str, _Last]:
-        """Return what happened last to these groups; what is known is not concluded again."""
+        """Return what happened last to these groups, concluded again only if a group has a newer event."""
         cluster_id = self._watched.status.cluster_id
         with closing(Store(self._observer.store_path)) as store:
             numbers = {each: store.newest_of(cluster_id, each) for each in group_ids}
@@ -209,7 +209,7 @@ class LiveViews:
     # One group
 
     def group(self, group_id: str, hours: str, *, has_history: bool = True) -> Json:
-        """Return one group with what happened to it, and why. Raises: NoGroup, StoreError."""
+        """Return one group, what happened to it, and why. Raises: NoGroup, StoreError."""
         watched, now_ms = self._watched, self._now_ms()
         shown_hours, (told, begins_ms) = 0, History([], None)
         if has_history:
@@ -255,7 +255,7 @@ class LiveViews:
         }
 
     def _history(self, group_id: str, hours: str, now_ms: int) -> tuple[int, History]:
-        """Return what happened in the hours asked for: unless asked, in a day, or else at any time."""
+        """Return what happened in `hours`; without `hours` in the last day, or ever if the day was quiet."""
         if hours.isdecimal() and int(hours) in HOURS:
             return int(hours), self._histories.of(group_id, int(hours), now_ms)
         found = self._histories.of(group_id, HOURS[0], now_ms)
@@ -271,7 +271,7 @@ class LiveViews:
     # The cluster
 
     def cluster(self) -> Json:
-        """Return the brokers, the partitions with a problem, and how the observer is."""
+        """Return the brokers, the partitions with a problem, and the observer's state."""
         watched = self._watched
         with watched.lock:
             counts = watched.counts
@@ -295,7 +295,7 @@ class LiveViews:
         }
 
     def _state(self) -> Json:
-        """Return how the observer of this cluster is."""
+        """Return the state of this cluster's observer."""
         status = self._watched.status
         return {
             **msgspec.structs.asdict(status),
@@ -308,7 +308,7 @@ class LiveViews:
 
 
 def _together(lag: int | None, lags: Sequence[PlaceLag] | None) -> Json:
-    """Return the lag of a group in all partitions; None for what is not known of any."""
+    """Return the lag of a group in all partitions; a value is None if no partition has it."""
     if lags is None:
         return {"lag": lag, "lag_seconds": None, "verdict": None}
     known = [each for each in lags if each.lag is not None]

@@ -10,7 +10,7 @@ from kohort.observe.group import ObservedGroup
 INTERVAL_MS = 10_000
 SAMPLES_MAX = 360
 GROUPS_MAX = 1_000
-"""Groups that are sampled: these take 12 MB at most. Those that were looked at last come first."""
+"""The number of groups with samples, which take 12 MB at most. The groups last looked at come first."""
 SUM_MAX = 2**63 - 1
 
 

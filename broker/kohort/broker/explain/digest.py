@@ -21,7 +21,7 @@ QUIET_MS = 600_000
 PAGE_LINES = 60
 TOLD_IN_FULL, TOLD_IN_FULL_MAX = 3, 4
 LINES_MIN, LINES_MAX = 4, 24
-"""So many chapters have a line each, as the page has room; the smallest beyond that are counted."""
+"""How many chapters have a line each, depending on the room on the page. The smallest are only counted."""
 EVIDENCE_TOLD = 6
 OTHERS_TOLD = 4
 ADVICE_TOLD = 3
@@ -180,7 +180,7 @@ def digest(group_id: str, entries: Sequence[Entry], since_ms: int) -> Iterator[s
 
 
 def _most(every: Sequence[Chapter], rebalances: int) -> Iterator[str]:
-    """Yield the chapter with most of the rebalances, where one of several has them."""
+    """Yield a line about the chapter that has at least half of the rebalances, if there are others."""
     largest = max(every, key=lambda each: each.changes)
     if len(every) > 1 and largest.changes >= CHANGES_MIN and 2 * largest.changes >= rebalances:
         head = largest.head
@@ -189,7 +189,7 @@ def _most(every: Sequence[Chapter], rebalances: int) -> Iterator[str]:
 
 
 def _weight(chapter: Chapter) -> int:
-    """Return how much a chapter matters: one without a rebalance as much as one with some."""
+    """Return the rebalances of a chapter; a sure cause without any counts as CHANGES_MIN."""
     return chapter.changes or (CHANGES_MIN if chapter.head.rank < _UNSURE else 0)
 
 

@@ -19,7 +19,7 @@ PATH = "/mcp"
 
 
 def refusal(method: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
-    """Return the status and the reason, where a page of another site asks, or not by POST; or None."""
+    """Return status and reason if a page of another site asks, or the method is not POST; else None."""
     origin = headers.get("origin")
     if origin is not None and urlsplit(origin).netloc != headers.get("host", ""):
         return 403, f"this comes from a page of {origin}"
@@ -32,7 +32,7 @@ class Agents:
     """An ASGI application: `/mcp`, and what another application answers to everything else."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """`app` is asked for what tools answer, on behalf of whoever asks them: it decides what is shown."""
+        """`app` answers the questions of tools, on behalf of the agent's user: it decides what is shown."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""The files of the live page, for all that show it or parts of it: brokers, workers, the observer."""
+"""The files of the live page. Brokers, workers and the observer show it, or parts of it."""
 
 from functools import cache
 from pathlib import Path
@@ -34,8 +34,8 @@ def _names(folder: Path) -> frozenset[str]:
 
 
 def page_file(name: str, folder: Path = ASSETS) -> PageFile | None:
-    """Return a file of the page, None where there is none of that name. `name` may be a stranger's."""
-    if name not in _names(folder):  # A name of Windows leads elsewhere by a backslash or a drive as well.
+    """Return a file of the page, None if there is none of that name. Any client may choose `name`."""
+    if name not in _names(folder):  # On Windows a backslash or a drive in a name leads elsewhere as well.
         return None
     path = folder / name
     return PageFile(CONTENT_TYPES[path.suffix], path.read_bytes())

@@ -1,7 +1,7 @@
 """What agents may ask about groups, and the answers, from the views of the live page.
 
-An agent sees what the page shows, no more: each answer is made of what the page itself is told, by a broker
-or by an observer.
+An agent sees what the page shows, no more: each answer is made of the page's own views, those of a broker or
+of an observer.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,7 +26,7 @@ Ask = Callable[[str], Awaitable[tuple[int, bytes]]]
 
 
 class NoAnswer(Exception):
-    """There is no answer, and why."""
+    """The reason why there is no answer."""
 
 
 class GroupsAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -195,7 +195,7 @@ async def _view(ask: Ask, name: str, **parameters: str) -> Json:
 
 
 def _gaps(told: Json) -> Json:
-    """Return what is missing in a view: brokers that did not answer, and what may not be known."""
+    """Return what a view lacks: brokers that did not answer, and what the observer may not know."""
     found: Json = {}
     if told.get("unanswered"):
         found["brokers_that_do_not_answer"] = told["unanswered"]

@@ -12,12 +12,12 @@ from kohort.broker.telemetry.reports import CONSUMER, Report
 
 SECONDS = ".seconds.ago"
 WINDOW_MS = 60_000
-"""Of how long a time a client's highest value is: Java's, of two samples of 30 s."""
+"""The time that a client's highest value covers: Java keeps two samples of 30 s."""
 Words = Callable[[float], str]
 
 
 class ClientPeak(msgspec.Struct, frozen=True):
-    """The highest number of the last ten minutes, when the client sent it, and of which time it may be."""
+    """The highest number of the last ten minutes, when the client sent it, and the time it may be from."""
 
     text: str
     at_ms: int

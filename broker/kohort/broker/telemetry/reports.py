@@ -29,7 +29,7 @@ KEPT_MS_MIN = 600_000
 
 PEAK_MS_MAX = 600_000
 PEAK_MAX = 365 * 86_400_000
-"""A year, where the metric is in milliseconds: what is higher is no duration, and counts as this."""
+"""A year in milliseconds. A higher number is no duration, and is kept as this one."""
 PEAK_BYTES = 250
 CONSUMER = "org.apache.kafka.consumer."
 """What the names of a consumer's metrics begin with (KIP-714)."""
@@ -43,13 +43,13 @@ PEAKS = frozenset(
         "coordinator.heartbeat.response.time.max",
     )
 )
-"""Clients forget their highest numbers after a minute; those of ten minutes say why a member was gone."""
+"""Clients forget these highest numbers after a minute, but they may say later why a member was gone."""
 
 SeriesKey = tuple[str, Attributes]
 
 
 class Peak(msgspec.Struct, frozen=True, gc=False):
-    """The highest value of a metric of late, and when the client sent it first."""
+    """The highest value of a metric in ten minutes, and when the client sent it first."""
 
     value: float
     at_ms: int

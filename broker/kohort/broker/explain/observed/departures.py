@@ -22,7 +22,7 @@ RETURN_MS_MAX = 600_000
 REJOIN_MS_MAX = 10_000
 """How long other members take to join a rebalance: two heartbeats, and the batch that they process."""
 LOOK_MS_MAX = 30_000
-"""So much later the observer may see that another broker coordinates the group."""
+"""How much later the observer may see that another broker coordinates the group."""
 HEARTBEAT_MS_MAX = 5_000
 LATE_COMMIT_MS_MAX = 2_000
 """How long after its last poll a busy client may still commit: at most an eighth of its poll interval."""
