@@ -198,8 +198,10 @@ class LogOpening:
         """Open one partition after another, concurrently with other tasks."""
         try:
             while (first := _next_of(waiting)) is not None:
+                is_under_way = first in self._under_way  # A thread waits for it: the loop may not run yet.
+                open_next = first.open if is_under_way else partial(self._open_few, first, waiting)
                 try:
-                    await self._workers.in_thread(self._open_few, first, waiting, True)
+                    await self._workers.in_thread(open_next)
                 except Exception as error:  # noqa: BLE001  # Whoever waits for all gets it.
                     errors.append(error)
         finally:
@@ -217,24 +219,15 @@ class LogOpening:
             if partition in self._under_way:
                 await self._until_ended(partition)
             elif not partition.opened:
-                await self._workers.in_thread(
-                    self._open_few, partition, waiting, False, limiter=self._threads
-                )
+                await self._workers.in_thread(self._open_few, partition, waiting, limiter=self._threads)
 
-    def _open_few(self, first: Partition, waiting: deque[Partition], waits: bool) -> None:
-        """Open a log and a few of the waiting ones. Blocks.
-
-        It leaves the first that another thread is opening to the caller, or `waits` until that one is done:
-        a start cannot wait for the loop, which does not run yet.
-        """
+    def _open_few(self, first: Partition, waiting: deque[Partition]) -> None:
+        """Open a log and a few of the waiting ones, up to one that another thread is opening. Blocks."""
         ends_ms = self._clock.now_ms() + OPENING_MS
         partition = first
         for _ in range(OPENED_AT_ONCE):
             if not partition.opened and not self._open_unless_under_way(partition):
-                if not waits:
-                    waiting.appendleft(partition)
-                    return
-                partition.open()
+                break
             following = _next_of(waiting) if self._clock.now_ms() < ends_ms else None
             if following is None:
                 return
