@@ -43,7 +43,7 @@ from kohort.broker.partitions.sync_timers import SyncTimers
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.transport.request import Request
 from kohort.protocol.schema import Message
-from kohort.storage import DataDirectory, PartitionLog, StorageError, writable_log
+from kohort.storage import DataDirectory, PartitionLog, StorageError
 from kohort.storage.journal import Journal
 from kohort.storage.layout import log_id_of
 from kohort.storage.swapping import Replacement
@@ -69,8 +69,6 @@ ROUND_DELAYS_MS = (0, 0, 0, 1, 2)
 NEVER_MS = 1 << 62
 ROUND_INSIDE_A_WRITE = 0.2
 STALL_MS = 1_000
-
-writable_log.RECOVERY_STEP_BYTES = 4 * 1024  # So that starts after a crash begin in the middle of segments.
 
 T = TypeVar("T")
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from random import Random
+from unittest.mock import patch
 from uuid import UUID
 
 import structlog
 
+from kohort.broker.coordination import share_state_shards
 from kohort.broker.group import GroupState
 from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.test_world import logged_state
@@ -20,7 +22,7 @@ from kohort.client.membership import State
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.join_group import JoinGroupRequest
 from kohort.protocol.messages.sync_group import SyncGroupRequest
-from kohort.storage import StorageError
+from kohort.storage import StorageError, writable_log
 from kohort.testing.simulation.disk import VirtualDisk
 from tests.left_open import goes_with_the_test
 from tests.simulation.administrator import Administrator, Loner
@@ -67,6 +69,8 @@ LATE_MS_MAX = 2 * SESSION_MS + 5_000
 ANSWER_MS_MAX = 8_000
 IMPOSSIBLE = "impossible state"
 FOREVER_MINUTES = 100_000
+RECOVERY_STEP_BYTES = 4 * 1024  # So that starts after a crash begin in the middle of segments.
+PRUNED_BYTES_MIN = 8 * 1024  # So that logs of share state begin anew within a run.
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +205,7 @@ class World:
 
     @contextmanager
     def _patched(self) -> Iterator[None]:
-        """Have the broker work in virtual time, and its log lines go into the trace."""
+        """Have the broker's log lines go into the trace, and its limits be small, within the block alone."""
         before = structlog.get_config()
         structlog.configure(
             processors=[self._log_line],
@@ -211,7 +215,11 @@ class World:
         collects = gc.isenabled()
         gc.disable()  # A fifth of the time, for cycles that are gone with the world.
         try:
-            yield
+            with (
+                patch.object(writable_log, "RECOVERY_STEP_BYTES", RECOVERY_STEP_BYTES),
+                patch.object(share_state_shards, "PRUNED_BYTES_MIN", PRUNED_BYTES_MIN),
+            ):
+                yield
         finally:
             if collects:
                 gc.enable()

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from kohort.broker.config.current import CurrentConfig
-from kohort.broker.coordination import share_state_shards
 from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.coordination.share_state_shards import ShareStateShard
 from kohort.broker.coordination.shares import Shares, make_shares
@@ -15,8 +14,6 @@ from kohort.broker.metadata.topic_plans import NewTopic
 
 if TYPE_CHECKING:
     from tests.simulation.server import Server
-
-share_state_shards.PRUNED_BYTES_MIN = 8 * 1024  # So that logs begin anew within a run.
 
 
 class SharingParts:

@@ -87,6 +87,7 @@ def another_process() -> Iterator[None]:
     """Let all that one Python process shares between its runs be other than before, and a thread be busy."""
     for name in ("http.server", "xml.dom.minidom", "multiprocessing.pool", "email.generator"):
         importlib.import_module(name)
+    importlib.import_module("tests.simulation.world")  # The other simulation changes limits for its runs.
     for number in range(3_000):
         coordinator_partition(f"group-{number}", 2)
         partition_for_short_key(b"%d" % number, 3)
