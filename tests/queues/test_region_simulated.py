@@ -24,6 +24,7 @@ from kohort.queues.region.executors import CallingExecutor, Isolation, Operator,
 from kohort.queues.region.view import RegionView
 from kohort.testing.simulation import World, simulate
 from tests.queues.region_process import SLEEP_S, Sum, is_slow
+from tests.simulation.whole.reading import read_to_end
 
 SEEDS = int(os.environ.get("KOHORT_TEST_REGION_SEEDS", "1"))
 TOPIC, PARTITIONS, RECORDS = "numbers", 4, 200
@@ -82,15 +83,9 @@ async def send(world: World, bootstrap: str) -> None:
 
 async def read(bootstrap: str, topic: str, partitions: int = 1) -> list[ConsumerRecord[bytes, bytes]]:
     """Return all records of a topic."""
-    found: list[ConsumerRecord[bytes, bytes]] = []
     where = [TopicPartition(topic, each) for each in range(partitions)]
     async with aio.Consumer(bootstrap_servers=bootstrap) as consumer:
-        consumer.assign(*where)
-        consumer.seek_to_beginning(*where)
-        ends = await consumer.end_offsets(*where)
-        while [await consumer.position(each) for each in where] != [ends[each] for each in where]:
-            found += await consumer.poll(timeout_ms=1_000)
-    return found
+        return await read_to_end(consumer, *where)
 
 
 async def checked_checkpoints(bootstrap: str) -> int:
