@@ -169,8 +169,9 @@ def test_pages_of_other_sites_and_what_is_no_request_are_refused(
     assert post(http, host="evil.example") == 421
     assert post(http, body=b"{" * 5_000) == 413
     assert post(http, body=b"{") == 400
-    with pytest.raises(urllib.error.HTTPError, match="405"):
+    with pytest.raises(urllib.error.HTTPError, match="405") as refused:
         urllib.request.urlopen(f"http://{http}/mcp", timeout=20)
+    assert refused.value.headers["allow"] == "POST"
 
 
 def test_agents_are_answered_where_that_is_asked_for_alone(broker: BrokerProcess, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from string import Template
 
 import msgspec
 import trio
+from starlette.datastructures import Headers
 
 from kohort.broker.http.agents import PATH as AGENTS
 from kohort.broker.http.agents import refusal
@@ -46,7 +47,7 @@ class ObserverSite:
         if path in {AGENTS, *(f"/{each}{AGENTS}" for each in self._clusters)}:
             return self._agents(question, path.removesuffix(AGENTS))
         if question.method != "GET":
-            return _error(405, "this is asked by GET alone")
+            return _error(405, "this is asked by GET alone", allow="GET")
         cluster = path.strip("/")
         is_page = path == "/" or cluster in self._clusters
         if is_page and b"text/html" in dict(question.headers).get(b"accept", b""):
@@ -69,10 +70,9 @@ class ObserverSite:
         if self._clusters and not base:
             own = ", ".join(f"/{each}{AGENTS}" for each in self._clusters)
             return _error(404, f"each cluster has its own: {own}")
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in question.headers}
-        refused = refusal(question.method, headers)
+        refused = refusal(question.method, Headers(raw=[*question.headers]))
         if refused is not None:
-            return _error(*refused)
+            return _error(*refused, allow="POST")
         from kohort.broker.http.mcp_endpoint import agent_answer  # No agent asks most observers.
 
         async def ask(target: str) -> tuple[int, bytes]:
@@ -84,5 +84,5 @@ class ObserverSite:
         return Page(told.status, content_type, told.body)
 
 
-def _error(status: int, reason: str) -> Page:
-    return Page(status, JSON, msgspec.json.encode({"error": reason}))
+def _error(status: int, reason: str, **headers: str) -> Page:
+    return Page(status, JSON, msgspec.json.encode({"error": reason}), headers)
