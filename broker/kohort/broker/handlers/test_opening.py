@@ -81,6 +81,12 @@ class SlowLogs:
 
         monkeypatch.setattr(DataDirectory, "open_log", open_log)
 
+    async def begun(self) -> None:
+        """Return once a thread opens one."""
+        with trio.fail_after(5):
+            while not self.threads:
+                await trio.sleep(0.005)
+
 
 def producing(value: bytes, acks: int = -1, index: int = 0) -> ProduceRequest:
     data = PartitionProduceData(index=index, records=build_batch([(1, None, value, ())]))
@@ -97,14 +103,20 @@ def fetching(max_wait_ms: int = 0) -> FetchRequest:
     return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, topics=(topic,), forgotten_topics_data=())
 
 
+async def with_topic(broker: Broker) -> Client:
+    """Return a client of a broker, which has the topic now."""
+    client = await Client.to(broker)
+    topic = CreatableTopic(
+        name="t", num_partitions=PARTITIONS, replication_factor=1, assignments=(), configs=()
+    )
+    await client.ask(CreateTopicsRequest(topics=(topic,)), CreateTopicsResponse)
+    return client
+
+
 async def restarted(folder: Path, copy_to: Path | None = None) -> None:
     """Leave a folder of a clean stop, with a topic that has a record; and a copy from before the stop."""
     async with running(folder) as broker:
-        client = await Client.to(broker)
-        topic = CreatableTopic(
-            name="t", num_partitions=PARTITIONS, replication_factor=1, assignments=(), configs=()
-        )
-        await client.ask(CreateTopicsRequest(topics=(topic,)), CreateTopicsResponse)
+        client = await with_topic(broker)
         assert (await client.ask(producing(b"first"), ProduceResponse, NEWEST_BY_NAME)).responses
         if copy_to is not None:
             shutil.copytree(folder, copy_to)
@@ -142,6 +154,26 @@ def offsets_of(answer: ProduceResponse) -> list[tuple[int, int]]:
         for topic in answer.responses
         for each in topic.partition_responses
     ]
+
+
+async def produced(client: Client, request: ProduceRequest) -> list[tuple[int, int]]:
+    """Return the error code and the offset of each partition."""
+    return offsets_of(await client.ask(request, ProduceResponse, NEWEST_BY_NAME))
+
+
+async def produced_at_last(client: Client, request: ProduceRequest) -> list[tuple[int, int]]:
+    """Ask until there is no error, and return the same."""
+    with trio.fail_after(5):
+        while (offsets := await produced(client, request))[0][0]:
+            await trio.sleep(0.01)
+    return offsets
+
+
+async def all_open(broker: Broker, seconds: float = 5) -> None:
+    """Return once all logs are open."""
+    with trio.fail_after(seconds):
+        while broker.partitions.opening.unopened:
+            await trio.sleep(0.005)
 
 
 ASKED: dict[str, tuple[Message, type[Message], int]] = {
@@ -203,9 +235,7 @@ async def test_logs_are_opened_by_a_worker_while_others_are_served(
         client = await Client.to(broker)
         frame, _, header_bytes = client.frame(request, version)
         await client.send(frame)
-        with trio.fail_after(5):
-            while not logs.threads:
-                await trio.sleep(0.005)
+        await logs.begun()
         assert await is_served(broker)
         logs.may_open.set()
         with trio.fail_after(5):
@@ -275,7 +305,7 @@ async def test_a_fetch_waits_for_records_after_its_logs_are_open(
         frame, version, header_bytes = client.frame(request, NEWEST_BY_NAME)
         await client.send(frame)
         producer = await Client.to(broker)
-        assert offsets_of(await producer.ask(producing(b"x"), ProduceResponse, NEWEST_BY_NAME)) == [(0, 1)]
+        assert await produced(producer, producing(b"x")) == [(0, 1)]
         with trio.fail_after(4):
             received = await client.receive()
         assert received is not None
@@ -292,8 +322,7 @@ async def test_a_log_that_cannot_be_opened_has_a_storage_error(
     logs.error = StorageError("the disk is gone")
     async with running(tmp_path) as broker:
         client = await Client.to(broker)
-        answer = await client.ask(producing(b"x"), ProduceResponse, NEWEST_BY_NAME)
-        assert offsets_of(answer) == [(ErrorCode.KAFKA_STORAGE_ERROR, -1)]
+        assert await produced(client, producing(b"x")) == [(ErrorCode.KAFKA_STORAGE_ERROR, -1)]
 
 
 async def test_the_ends_of_a_log_are_looked_up_when_a_thread_has_opened_it(
@@ -338,9 +367,9 @@ async def test_many_who_wait_for_one_log_hold_no_thread_that_others_need(
             await each.send(each.frame(producing(b"x"), NEWEST_BY_NAME)[0])
         client = await Client.to(broker)
         with trio.fail_after(5):
-            answer = await client.ask(producing(b"y", index=2), ProduceResponse, NEWEST_BY_NAME)
+            offsets = await produced(client, producing(b"y", index=2))
             assert await broker.workers.in_thread(int) == 0
-        assert offsets_of(answer) == [(0, 0)]
+        assert offsets == [(0, 0)]
         assert len(logs.threads) == 1
         logs.may_open.set()
         with trio.fail_after(5):
@@ -358,9 +387,7 @@ async def test_a_stop_does_not_wait_for_all_logs_that_a_request_names(
     async with running(tmp_path) as broker:
         client = await Client.to(broker)
         await client.send(client.frame(fetching(), NEWEST_BY_NAME)[0])
-        with trio.fail_after(5):
-            while not logs.threads:
-                await trio.sleep(0.005)
+        await logs.begun()
     assert len(logs.threads) == 1
 
 
@@ -381,8 +408,7 @@ async def test_a_start_after_a_crash_serves_before_all_logs_are_open(
             received = await client.receive()
             assert received is not None
             assert offsets_of(ProduceResponse.decode(received[header_bytes:], NEWEST_BY_NAME)) == [(0, 1)]
-            while broker.partitions.opening.unopened:
-                await trio.sleep(0.005)
+            await all_open(broker)
         assert threading.get_ident() not in logs.threads
     assert (folder / CLEAN_SHUTDOWN).exists()
 
@@ -400,14 +426,12 @@ async def test_a_stop_before_all_logs_are_open_leaves_them_to_the_next_start(
         async with running(folder) as broker:
             client = await Client.to(broker)
             other = producing(b"other", index=1)  # From here on the journal has another lap.
-            assert offsets_of(await client.ask(other, ProduceResponse, NEWEST_BY_NAME)) == [(0, 0)]
+            assert await produced(client, other) == [(0, 0)]
     assert not (folder / CLEAN_SHUTDOWN).exists()
     async with running(folder) as broker:
         client = await Client.to(broker)
-        answers = [
-            await client.ask(producing(b"x", index=each), ProduceResponse, NEWEST_BY_NAME) for each in (0, 1)
-        ]
-        assert [offsets_of(each) for each in answers] == [[(0, 1)], [(0, 1)]]
+        offsets = [await produced(client, producing(b"x", index=each)) for each in (0, 1)]
+        assert offsets == [[(0, 1)], [(0, 1)]]
 
 
 async def test_a_log_that_lost_its_end_gets_no_records_that_an_old_journal_would_join(
@@ -416,11 +440,7 @@ async def test_a_log_that_lost_its_end_gets_no_records_that_an_old_journal_would
     """Two crashes: between them the journal keeps what a log may lack that is being recovered."""
     running_in, left, left_again = tmp_path / "running", tmp_path / "left", tmp_path / "left-again"
     async with running(running_in) as broker:
-        client = await Client.to(broker)
-        topic = CreatableTopic(
-            name="t", num_partitions=PARTITIONS, replication_factor=1, assignments=(), configs=()
-        )
-        await client.ask(CreateTopicsRequest(topics=(topic,)), CreateTopicsResponse)
+        client = await with_topic(broker)
         await client.ask(producing(b"first"), ProduceResponse, NEWEST_BY_NAME)
         first = broker.partitions.peek("t", 0)
         assert first is not None
@@ -434,11 +454,8 @@ async def test_a_log_that_lost_its_end_gets_no_records_that_an_old_journal_would
     logs.slow = range(2, 3)
     async with running(left) as broker:
         client = await Client.to(broker)
-        with trio.fail_after(5):
-            large = producing(b"x" * 300_000)  # It is synced in its log.
-            while (offsets := offsets_of(await client.ask(large, ProduceResponse, NEWEST_BY_NAME)))[0][0]:
-                await trio.sleep(0.01)
-        assert offsets == [(0, 0)]
+        large = producing(b"x" * 300_000)  # It is synced in its log.
+        assert await produced_at_last(client, large) == [(0, 0)]
         shutil.copytree(left, left_again)
         logs.may_open.set()
     async with running(left_again) as broker:
@@ -454,19 +471,12 @@ async def test_a_bug_in_the_recovery_of_a_log_costs_its_partition_alone(
     logs.slow, logs.error = range(1), ValueError("a bug")
     logs.may_open.set()
     async with running(folder) as broker:
-        with trio.fail_after(5):
-            while broker.partitions.opening.unopened:
-                await trio.sleep(0.005)
+        await all_open(broker)
         client = await Client.to(broker)
-        assert [
-            offsets_of(await client.ask(producing(b"x", index=each), ProduceResponse, NEWEST_BY_NAME))
-            for each in (0, 1)
-        ] == [[(ErrorCode.KAFKA_STORAGE_ERROR, -1)], [(0, 0)]]
+        tried = [await produced(client, producing(b"x", index=each)) for each in (0, 1)]
+        assert tried == [[(ErrorCode.KAFKA_STORAGE_ERROR, -1)], [(0, 0)]]
         logs.error = None
-        with trio.fail_after(5):
-            again = producing(b"second")
-            while (offsets := offsets_of(await client.ask(again, ProduceResponse, NEWEST_BY_NAME)))[0][0]:
-                await trio.sleep(0.01)
+        offsets = await produced_at_last(client, producing(b"second"))
         assert offsets == [(0, 1)], "the journal has kept its first record"
 
 
@@ -484,10 +494,7 @@ async def test_a_bug_that_leaves_a_log_unopened_is_supervised(
 
     monkeypatch.setattr(Partition, "open", open_once_more)
     async with running(folder) as broker:
-        with trio.fail_after(10):
-            while broker.partitions.opening.unopened:
-                await trio.sleep(0.005)
+        await all_open(broker, seconds=10)
         assert [each.restarts for each in broker.supervisor.parts if each.name == "log recovery"] == [1]
         client = await Client.to(broker)
-        answer = await client.ask(producing(b"second"), ProduceResponse, NEWEST_BY_NAME)
-        assert offsets_of(answer) == [(0, 1)]
+        assert await produced(client, producing(b"second")) == [(0, 1)]

@@ -224,15 +224,20 @@ async def test_clean_start_opens_nothing_yet(tmp_path: Path) -> None:
     assert [partition.opened for partition in again.table] == [False]
 
 
+async def open_all(world: World) -> None:
+    """Open all logs, as a start does."""
+    async with trio.open_nursery() as nursery:
+        world.workers._nursery = nursery
+        await world.table.opening.open_all()
+
+
 async def test_start_after_a_crash_recovers_every_log(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.create("t", 3)
     world.fill("t", 2, batches=3)
     world.crash()
     again = World(tmp_path, metadata=world.metadata)
-    async with trio.open_nursery() as nursery:
-        again.workers._nursery = nursery
-        await again.table.opening.open_all()
+    await open_all(again)
     assert [(each.opened, each.high_watermark) for each in again.table] == [(True, 0), (True, 0), (True, 3)]
 
 
@@ -248,9 +253,7 @@ async def test_a_start_after_a_crash_does_not_open_resting_logs(tmp_path: Path, 
         world.fill("t", 2, batches=1)
     world.crash()
     again = World(tmp_path, metadata=world.metadata)
-    async with trio.open_nursery() as nursery:
-        again.workers._nursery = nursery
-        await again.table.opening.open_all()
+    await open_all(again)
     assert [each.opened for each in again.table] == [False, False, journaled]
     assert [again.partition("t", each).high_watermark for each in range(3)] == [0, 2, 3 + journaled]
 
@@ -269,9 +272,7 @@ async def test_a_thread_recovers_many_small_logs_in_one_call(
         return await in_thread(function, *arguments)
 
     monkeypatch.setattr(again.workers, "in_thread", counted)
-    async with trio.open_nursery() as nursery:
-        again.workers._nursery = nursery
-        await again.table.opening.open_all()
+    await open_all(again)
     assert all(each.opened for each in again.table)
     assert len(calls) <= 100 / opening.OPENED_AT_ONCE + opening.OPENERS
 
