@@ -40,9 +40,8 @@ MOVED_REPLICAS = 2
 CHAOS_SECONDS = 90
 SETTLE_SECONDS = 900
 TRANSACTIONS_END_SECONDS = 60  # What a dead producer has left open is aborted by then.
-EVENT_PARTITIONS = (
-    2  # As of the other internal topics: a broker would make 24, and most of the run is theirs.
-)
+# As of the other internal topics: a broker would make 24, and most of the run is theirs.
+EVENT_PARTITIONS = 2
 TRANSACTION_TIMEOUT_SECONDS = 15
 SURELY_NEWEST_SECONDS = 60  # By then nothing arrives any more of what was sent before.
 QUICK_SECONDS = 1  # So it was asked once.

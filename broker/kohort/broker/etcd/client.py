@@ -210,9 +210,8 @@ def _tls(credentials: Credentials, *, is_encrypted: bool) -> ssl.SSLContext:
     """Return what certificates are checked and shown with. Raises: EtcdError that names the file."""
     file = credentials.ca_file
     if not is_encrypted and file is None and credentials.certificate_file is None:
-        return ssl.SSLContext(
-            ssl.PROTOCOL_TLS_CLIENT
-        )  # Nobody needs the system's certificates, which take 10 ms.
+        # Nobody needs the system's certificates, which take 10 ms.
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         context = ssl.create_default_context(cafile=file)
         if credentials.certificate_file is not None:
