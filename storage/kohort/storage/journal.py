@@ -179,9 +179,9 @@ class Journal:
                     self._blank()
                 except OSError as error:
                     self._fail(error)
-            elif self._kept <= self._orphaned.keys():
-                self._remove_kept()
-            else:
+                return
+            self._remove_kept()
+            if not self._kept <= self._orphaned.keys():
                 self._keep_no_others()
 
     def drop(self, log_id: LogId) -> None:
@@ -229,10 +229,7 @@ class Journal:
         """Keep only orphaned batches in their own file; if that fails, it still names other logs."""
         self._is_orphaned_saved = False
         with suppress(OSError):
-            if self._orphaned:
-                self._save_orphaned()
-            else:
-                self._remove_kept_file()
+            self._save_orphaned()
 
     def _remove_kept(self) -> None:
         """Remove the file of orphaned batches if there are none; if that fails, the file still names logs."""
