@@ -21,6 +21,7 @@ from kohort.observe.facts import Facts
 from kohort.observe.kinds import CONSUMER, SHARE
 from kohort.observe.places import OWNED_KEPT, Activity, Place
 from kohort.observe.snapshots import TOLD_MAX, Snapshot, moved, resubscription, subscribers
+from kohort.observe.standstills import Standstills
 
 TOGETHER_MS = 1_000
 """Offsets that change within this time after each other are changed by one request."""
@@ -74,6 +75,7 @@ class SavedGroup(msgspec.Struct, array_like=True):
     is_removed: bool
     set_told: SetTold
     kind: str
+    standstills: list[tuple[str, int, int, int]] = []
 
 
 class ObservedGroup:
@@ -100,6 +102,7 @@ class ObservedGroup:
         self._empty_since_ms = 0
         self._has_had_members = False
         self.advanced = 0
+        self.standstills = Standstills()
         self._set: Burst | None = None
         self._removed: Burst | None = None
         self._is_removed = False
@@ -123,10 +126,18 @@ class ObservedGroup:
             place.activity.committed(at_ms)
             place.activity.progressed(at_ms)
         self.advanced += 1
+        self.moved_on((topic, partition), offset, at_ms)
         return place
+
+    def moved_on(self, where: tuple[str, int], offset: int, at_ms: int) -> None:
+        """Take it that a committed offset moves forward; tell, if it stood still while members were gone."""
+        ended = self.standstills.moved_on(where, offset, at_ms)
+        if ended is not None:
+            self.events.append(ended)
 
     def remove(self, topic: str, partition: int, at_ms: int) -> None:
         """Take it that an offset was removed."""
+        self.standstills.forget((topic, partition))
         place = self.places.pop((topic, partition), None)
         if place is None:
             return
@@ -141,6 +152,7 @@ class ObservedGroup:
         for where in places:
             self.share_starts.pop(where, None)
             self.share_lags.pop(where, None)
+            self.standstills.forget(where)
             if self.places.pop(where, None) is not None:
                 self.has_dropped_places = True
 
@@ -232,6 +244,7 @@ class ObservedGroup:
             new.members and (new.generation_id == 1 or self._facts.knows_all_groups)
         ):
             change = self._changed(old, new, by_pattern, is_metadata_changed)
+            self.standstills.note(change.gone)
             self.events.append(msgspec.structs.replace(change, topology_epoch=topology_epoch))
         self._take(new)
 
@@ -371,6 +384,7 @@ class ObservedGroup:
         if self.kind == SHARE:
             self.drop(tuple(self.places))  # Of these there are no records, which would be removed one by one.
         self.activities = {}
+        self.standstills = Standstills()
 
     @property
     def is_settled(self) -> bool:
@@ -404,6 +418,7 @@ class ObservedGroup:
             self._is_removed,
             self._set_told,
             self.kind,
+            self.standstills.saved(),
         )
 
     def restore(self, saved: SavedGroup) -> None:
@@ -422,6 +437,7 @@ class ObservedGroup:
         self._is_removed = saved.is_removed
         self._set_told = saved.set_told
         self.kind = saved.kind
+        self.standstills = Standstills(saved.standstills)
         self.own(saved.snapshot.owners)
 
 
@@ -446,6 +462,8 @@ def commit_each(
             activity.committed(at_ms)
         if offset != before:
             if offset > before:
+                if group.standstills and has_members:
+                    group.moved_on((place.topic, place.partition), offset, at_ms)
                 if place.progress_ms <= began_ms:
                     group.advanced += 1
                 place.progress_ms = at_ms

@@ -14,6 +14,7 @@ from kohort.observe.lags import PlaceLag
 from kohort.observe.observer import Observer, Target
 from kohort.observe.pace import Limits
 from kohort.observe.test_day import MINUTE, Day, quiet_day
+from kohort.observe.test_records import client_of
 from kohort.observe.webhooks import (
     ATTEMPTS_MAX,
     WAITING_MAX,
@@ -93,7 +94,7 @@ def test_a_deployment_is_no_alert(day: tuple[Day, ClusterAlerts]) -> None:
     quiet_day(lived)
     lived.read(5 * MINUTE)
     for application in range(4):
-        lived.end(next(each for each in lived.members if each.startswith(f"billing-{application}~")), 0)
+        lived.end(next(each for each in lived.members if client_of(each) == f"billing-{application}"), 0)
         lived.read(5_000)
         lived.start(application)
         lived.read(15_000)

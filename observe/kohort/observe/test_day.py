@@ -1,6 +1,7 @@
 """The history of a day, lived in simulated time, is told in one page."""
 
 import random
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from kohort.observe.observer import Observer, Target
 from kohort.observe.pace import Limits
 from kohort.observe.pages import Pages
 from kohort.observe.store import Store
-from kohort.observe.test_records import Log
+from kohort.observe.test_records import Log, client_of
 
 MIDNIGHT = int(datetime(2026, 11, 27).astimezone().timestamp() * 1_000)
 MINUTE, HOUR = 60_000, 3_600_000
@@ -53,7 +54,7 @@ class Day:
     def start(self, application: int) -> None:
         """Have an application join."""
         self.starts += 1
-        self.members.append(f"billing-{application}~{self.starts:08x}")
+        self.members.append(f"billing-{application}-{self.starts:08x}-0000-4000-8000-000000000000")
         self.members.sort()
         self.rebalance()
 
@@ -117,7 +118,7 @@ def quiet_day(day: Day) -> None:
 
 def deployment(day: Day) -> None:
     for application in range(4):
-        (old,) = (each for each in day.members if each.startswith(f"billing-{application}~"))
+        (old,) = (each for each in day.members if client_of(each) == f"billing-{application}")
         day.end(old, 0)
         day.read(5_000)
         day.start(application)
@@ -134,7 +135,7 @@ def stormy_day(day: Day, seed: int) -> None:
         victim = day.owner(STUCK)
         day.end(victim, 45_000 + chance.randrange(3_000))
         day.read(chance.randrange(5_000, 20_000))
-        day.start(int(victim.partition("~")[0][-1]))
+        day.start(int(client_of(victim)[-1]))
         day.read(chance.randrange(1_000, 60_000))
     day.stuck = -1
     day.until(10 * HOUR)
@@ -143,7 +144,7 @@ def stormy_day(day: Day, seed: int) -> None:
         day.until(hour * HOUR)
         day.start(9)
         day.until(hour * HOUR + 20 * MINUTE)
-        day.end(next(each for each in day.members if each.startswith("billing-9")), 0)
+        day.end(next(each for each in day.members if client_of(each) == "billing-9"), 0)
     day.until(24 * HOUR)
 
 
@@ -163,6 +164,11 @@ def test_a_group_that_stormed_at_three_in_the_morning(observer: Observer, seed: 
     assert "60 rebalances" in storm[0], "\n".join(told)
     assert f"a record of t-{STUCK} stops its readers" in storm[1], "\n".join(told)
     assert "Cause (likely)" in storm[1]
+    assert "    when it was seen last, at 03:" in storm[2]
+    assert re.fullmatch(r"    the (\d+) members that were gone in the last .* all owned t-3", storm[3])
+    assert "was 8,581 each time; there were records to read up to 8,630" in storm[4]
+    assert storm[-1].startswith("  Then, at 03:4")
+    assert "the committed offset of t-3 moved on from 8,581 to 8,588: a reader got past" in storm[-1]
     assert sum("a rolling deployment: 4 of 4 members" in line for line in told) == 1
     later = page(observer, MIDNIGHT + 9 * HOUR)
     assert not any("stops its readers" in line for line in later)
@@ -182,7 +188,7 @@ def test_a_member_that_flaps_all_day_is_told_in_one_page(observer: Observer) -> 
     quiet_day(day)
     for minute in range(20, 24 * 60 - 30, 15):  # A process that is killed for its memory, a hundred times.
         day.until(minute * MINUTE)
-        day.end(next(each for each in day.members if each.startswith("billing-2")), 46_000)
+        day.end(next(each for each in day.members if client_of(each) == "billing-2"), 46_000)
         day.read(20_000)
         day.start(2)
     day.until(24 * HOUR)

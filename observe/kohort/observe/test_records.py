@@ -1,3 +1,4 @@
+import re
 from uuid import UUID
 
 import pytest
@@ -47,6 +48,12 @@ from kohort.protocol.schema import Message
 
 NOW = 1_800_000_000_000
 TOPIC_ID = UUID(int=7)
+_UUID = re.compile("-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+
+
+def client_of(member_id: str) -> str:
+    """Return the client id of a member whose id is that and a UUID, or CLIENT~NUMBER."""
+    return _UUID.sub("", member_id).partition("~")[0]
 
 
 class Log:
@@ -64,7 +71,7 @@ class Log:
             MemberMetadata(
                 member_id=name,
                 group_instance_id=other.get("instance"),
-                client_id=name.partition("~")[0],
+                client_id=client_of(name),
                 client_host="/10.0.0.1",
                 rebalance_timeout=300_000,
                 session_timeout=45_000,

@@ -3,17 +3,20 @@
 Events of a group with less than ten minutes between are one chapter. A chapter is described by the cause that
 explains most of it: a cause of many rebalances comes before each of them, and a member that left
 before the one that joined for it.
+
+All counts are of rebalances, each with its first cause, so that those of a chapter and of the page add up.
+What happened without a rebalance is told beside them.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from kohort.broker.explain.advice import Advice
 from kohort.broker.explain.events import RebalanceReport
-from kohort.broker.explain.findings import Explanation, Finding, FindingKind, Likelihood
-from kohort.broker.explain.story import cause_words, clock_time
+from kohort.broker.explain.findings import Ending, Explanation, Finding, FindingKind, Likelihood
+from kohort.broker.explain.story import cause_words, clock_time, time_zones
 from kohort.broker.explain.words import duration
 from kohort.broker.group.events import CauseKind
 
@@ -22,7 +25,7 @@ PAGE_LINES = 60
 TOLD_IN_FULL, TOLD_IN_FULL_MAX = 3, 4
 LINES_MIN, LINES_MAX = 4, 24
 """How many chapters have a line each, depending on the room on the page. The smallest are only counted."""
-EVIDENCE_TOLD = 6
+EVIDENCE_TOLD = 4
 OTHERS_TOLD = 4
 ADVICE_TOLD = 3
 HOURS_MIN = 2
@@ -30,6 +33,7 @@ CHANGES_MIN = 3
 _UNSURE, _CONSEQUENCE = 4, 5
 
 _BEHIND = {FindingKind.POISON_RECORD, FindingKind.TWO_APPLICATIONS, FindingKind.SAME_INSTANCE}
+_GOES_ON = {FindingKind.POISON_RECORD.value, FindingKind.STORM.value}
 _WHOLE = {FindingKind.STORM, FindingKind.ROLLING_DEPLOYMENT, FindingKind.STARTED_ONE_BY_ONE}
 _FOLLOWS = {
     FindingKind.MEMBER_JOINED.value,
@@ -40,6 +44,19 @@ _FOLLOWS = {
     CauseKind.STATIC_MEMBER_REPLACED.value,
 }
 """What most often is the consequence of something else."""
+_NAMES_MEMBERS = {
+    each.value
+    for each in (
+        *(FindingKind.MEMBER_JOINED, FindingKind.MEMBER_LEFT, FindingKind.MEMBER_EXPIRED),
+        *(FindingKind.POLL_INTERVAL_EXCEEDED, FindingKind.MEMBER_REJOINED, FindingKind.LEADER_REJOINED),
+        *(CauseKind.MEMBER_DID_NOT_SYNC, CauseKind.MEMBER_DID_NOT_COME, CauseKind.SUBSCRIPTION_CHANGED),
+    )
+}
+"""Kinds whose text has the name of a member."""
+_NAMES = (
+    "",
+    "Names of members: group.instance.id, or client id and 8 digits of the member id, new at each start.",
+)
 
 
 class Entry(NamedTuple):
@@ -56,6 +73,7 @@ class Entry(NamedTuple):
     likelihood: str = ""
     about: str = ""
     advice: tuple[str, ...] = ()
+    ending: Ending | None = None
 
 
 def of_explanations(explanations: Iterable[Explanation]) -> list[Entry]:
@@ -71,6 +89,7 @@ def of_explanations(explanations: Iterable[Explanation]) -> list[Entry]:
             _rank(first),
             first.likelihood.value,
             first.about,
+            ending=each.ending,
         )
         for each in explanations
         for first in each.findings[:1]
@@ -152,15 +171,17 @@ def digest(group_id: str, entries: Sequence[Entry], since_ms: int) -> Iterator[s
     """Yield the lines of one page."""
     every = chapters(entries)
     rebalances = sum(each.changes for each in every)
-    yield f"{group_id} since {clock_time(since_ms)}: {_count(rebalances, 'rebalance')}."
+    zones = time_zones(since_ms, *(at_ms for each in every for at_ms in (each.started_ms, each.ended_ms)))
+    yield f"{group_id} since {clock_time(since_ms)} ({zones}): {_count(rebalances, 'rebalance')}."
     if not every:
         yield "  Nothing has happened since."
         return
-    top = [*_most(every, rebalances), *_hours(entries), *_causes(entries)]
+    top = [*_most(every, rebalances), *_hours(entries), *(_causes(entries) if len(every) > 1 else ())]
     yield from top
     full = {id(each): [*_in_full(each, rebalances)] for each in _outstanding(every)}
     others = sorted((each for each in every if id(each) not in full), key=_weight, reverse=True)
-    room = PAGE_LINES - len(top) - sum(len(lines) + 2 for lines in full.values()) - 3
+    names = _NAMES if any(each.kind in _NAMES_MEMBERS for each in entries) else ()
+    room = PAGE_LINES - len(top) - sum(len(lines) + 2 for lines in full.values()) - len(names) - 3
     kept = {id(each) for each in others[: min(max(room, LINES_MIN), LINES_MAX)]}
     dropped = [each for each in others if id(each) not in kept]
     is_apart = True
@@ -176,7 +197,8 @@ def digest(group_id: str, entries: Sequence[Entry], since_ms: int) -> Iterator[s
             is_apart = False
     if dropped:
         changes = sum(each.changes for each in dropped)
-        yield f"And {len(dropped)} times more, with {_count(changes, 'rebalance')} in all."
+        yield f"And {len(dropped)} more that are not shown, with {_count(changes, 'rebalance')}."
+    yield from names
 
 
 def _most(every: Sequence[Chapter], rebalances: int) -> Iterator[str]:
@@ -203,12 +225,34 @@ def _outstanding(every: Sequence[Chapter]) -> list[Chapter]:
     return largest + without[: TOLD_IN_FULL_MAX - len(largest)]
 
 
-def _causes(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield the most frequent causes, if these are not described already."""
-    times = Counter(each.kind for each in entries)
-    if max(times.values()) >= CHANGES_MIN:
-        told = "; ".join(f"{kind} {count}" for kind, count in times.most_common(OTHERS_TOLD))
-        yield f"  Causes, and how often: {told}."
+def _causes(entries: Sequence[Entry], head: Entry | None = None) -> Iterator[str]:
+    """Yield the causes of all rebalances, and what happened without one.
+
+    `head`: the cause that describes a chapter; what it is about is told as well.
+    """
+    times: Counter[str] = Counter()
+    about: Counter[str] = Counter()
+    for each in entries:
+        times[each.kind] += each.changes
+        if head is not None and each.kind == head.kind and each.about:
+            about[each.about] += each.changes
+    causes = {kind: count for kind, count in times.items() if count}
+    if causes:
+        if head is not None and head.kind in causes and about:
+            who = next(iter(about)) if len(about) == 1 else _most_common(about, ", ")
+            causes = {f"{kind}{f' ({who})' * (kind == head.kind)}": count for kind, count in causes.items()}
+        yield f"  Rebalances by cause: {_most_common(causes, '; ')}."
+    without = Counter(each.kind for each in entries if not each.changes)
+    if without:
+        yield f"  Without a rebalance: {_most_common(without, '; ')}."
+
+
+def _most_common(counts: Mapping[str, int], separator: str) -> str:
+    """Return the most frequent with their counts, and the sum of the others."""
+    most = Counter(counts).most_common(OTHERS_TOLD)
+    told = [f"{name} {count}" for name, count in most]
+    left = sum(counts.values()) - sum(count for _, count in most)
+    return separator.join([*told, f"others {left}"] if left else told)
 
 
 def _hours(entries: Sequence[Entry]) -> Iterator[str]:
@@ -222,7 +266,8 @@ def _hours(entries: Sequence[Entry]) -> Iterator[str]:
         most = sorted(hours, key=lambda hour: -hours[hour])[: 2 * OTHERS_TOLD]
         begin = 0 if len({hour[:5] for hour in hours}) > 1 else 6  # The date, where there are several.
         told = ", ".join(f"{hour[begin:]} {hours[hour]}" for hour in sorted(most))
-        more = f", {len(hours) - len(most)} other hours fewer" if len(hours) > len(most) else ""
+        left = hours.total() - sum(hours[hour] for hour in most)
+        more = f", in {_count(len(hours) - len(most), 'other hour')} {left}" if left else ""
         yield f"  Rebalances by the hour: {told}{more}."
 
 
@@ -233,21 +278,27 @@ def _in_full(chapter: Chapter, rebalances: int) -> Iterator[str]:
     yield f"{_span(chapter)}{what}"
     sure = f" ({head.likelihood})" if head.likelihood else ""
     yield f"  Cause{sure}: {head.text}."
+    is_repeated = sum(each.kind == head.kind for each in chapter.entries) > 1
+    if is_repeated and head.evidence:
+        yield f"    when it was seen last, at {_clock(head.started_ms, chapter.started_ms)}:"
     yield from (f"    {each}" for each in head.evidence[:EVIDENCE_TOLD])
-    others = Counter(each.kind for each in chapter.entries)
-    times = others.pop(head.kind)
-    if times > 1:
-        about = Counter(each.about for each in chapter.entries if each.kind == head.kind and each.about)
-        who = ", ".join(f"{name} {count}" for name, count in about.most_common(OTHERS_TOLD))
-        yield f"  It happened {times} times{f': {who}' if who else ''}."
-    if others:
-        told = [
-            f"{kind}{f', {count} times' if count > 1 else ''}"
-            for kind, count in others.most_common(OTHERS_TOLD)
-        ]
-        yield f"  With it: {'; '.join(told)}."
+    if len(chapter.entries) > 1:
+        yield from _causes(chapter.entries, head)
+    yield from _ending(chapter)
     advice = dict.fromkeys(text for each in chapter.entries for text in each.advice)
     yield from (f"  What to change: {text}" for text in [*advice][-ADVICE_TOLD:])
+
+
+def _ending(chapter: Chapter) -> Iterator[str]:
+    """Yield what ended a chapter that has a cause which goes on until something ends it."""
+    if chapter.head.kind not in _GOES_ON or chapter.head.rank == _UNSURE:
+        return
+    endings = [each.ending for each in chapter.entries if each.ending is not None]
+    if endings:
+        last = max(endings, key=lambda each: each.at_ms)
+        yield f"  Then, at {_clock(last.at_ms, chapter.started_ms)}: {last.text}."
+    else:
+        yield "  Nothing is known that ended it."
 
 
 def _line(chapter: Chapter) -> str:
@@ -258,11 +309,14 @@ def _line(chapter: Chapter) -> str:
 
 
 def _span(chapter: Chapter) -> str:
-    begin, end = clock_time(chapter.started_ms), clock_time(chapter.ended_ms)
-    if begin == end:
-        return begin
-    date, _, clock = end.partition(" ")
-    return f"{begin} to {clock if begin.startswith(date) else end}"
+    begin, end = clock_time(chapter.started_ms), _clock(chapter.ended_ms, chapter.started_ms)
+    return begin if begin.endswith(end) else f"{begin} to {end}"
+
+
+def _clock(at_ms: int, day_ms: int) -> str:
+    """Return the local time, with the date if that is another one than that of `day_ms`."""
+    date, _, clock = clock_time(at_ms).partition(" ")
+    return clock if clock_time(day_ms).startswith(date) else f"{date} {clock}"
 
 
 def _count(count: int, what: str) -> str:

@@ -65,6 +65,13 @@ class Finding(msgspec.Struct, frozen=True):
     about: str = ""
 
 
+class Ending(msgspec.Struct, frozen=True):
+    """What ended something, in words, and when that was seen."""
+
+    at_ms: int
+    text: str
+
+
 class Explanation(msgspec.Struct, frozen=True):
     """One thing that happened to a group, the most likely cause first.
 
@@ -82,6 +89,8 @@ class Explanation(msgspec.Struct, frozen=True):
     moved: int = 0
     is_by_broker: bool = False
     notes: tuple[str, ...] = ()
+    ending: Ending | None = None
+    """What ended a storm, or a standstill; None where that is not known, or does not matter."""
 
 
 def in_order(findings: list[Finding]) -> tuple[Finding, ...]:

@@ -46,6 +46,12 @@ def clock_time(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def time_zones(*times_ms: int) -> str:
+    """Return the offset from UTC of `clock_time` at these times, oldest first: UTC+02:00, later UTC+01:00."""
+    zones = (datetime.fromtimestamp(each / 1000).astimezone() for each in sorted(times_ms))
+    return ", later ".join(dict.fromkeys(f"UTC{each.isoformat(timespec='seconds')[19:]}" for each in zones))
+
+
 def story(report: RebalanceReport, advice: Sequence[Advice], said: Sequence[str] = ()) -> list[str]:
     """Return the lines about a completed rebalance; `said`: what clients say themselves of that time."""
     lines = [

@@ -176,6 +176,16 @@ class OffsetsSet(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):
     """Some were committed in a transaction: the offset before may be one whose transaction was aborted."""
 
 
+class OffsetMovedOn(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """A committed offset moved forward that had stood still while several members were gone, one by one."""
+
+    topic: str
+    partition: int
+    before: int
+    after: int
+    departures: int
+
+
 class TopicsChanged(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):
     """The cluster's topics have changed since the previous observation, at `since_ms`."""
 
@@ -225,6 +235,7 @@ AnyObserved = (
     | StaticMemberReturned
     | OffsetsRemoved
     | OffsetsSet
+    | OffsetMovedOn
     | TopicsChanged
     | CoordinatorMoved
     | TransactionStands

@@ -3,9 +3,12 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from kohort.broker.explain.findings import Explanation, Finding, FindingKind, Likelihood, in_order
 from kohort.broker.explain.observed.changes import change_findings
 from kohort.broker.explain.observed.departures import RETURN_MS_MAX
+from kohort.broker.explain.observed.endings import storm_ending, with_endings
 from kohort.broker.explain.observed.events import (
     AnyObserved,
     CoordinatorMoved,
@@ -62,7 +65,7 @@ def explain(events: Iterable[AnyObserved]) -> list[Explanation]:
             told.append(Explanation(each.since_ms, each.at_ms, (transaction_finding(each),)))
         elif isinstance(each, CoordinatorMoved):
             told.append(_coordinator_moved(each))
-    return sorted(told, key=lambda each: each.started_ms)
+    return with_endings(sorted(told, key=lambda each: each.started_ms), history)
 
 
 def _last_move(at_ms: int, changes: Sequence[GroupChanged], times: Sequence[int]) -> GroupChanged | None:
@@ -97,7 +100,10 @@ def _changes(
         if whole is None:
             told += [_explanation([each], one) for each, one in zip(run, found, strict=True) if one]
         else:
-            told.append(_explanation(run, _together(whole, found)))
+            end = begin + len(run)
+            later = changes[end : bisect_right(times, run[-1].at_ms + LOOK_AHEAD_MS)]
+            ending = storm_ending(run, later) if whole.kind is FindingKind.STORM else None
+            told.append(msgspec.structs.replace(_explanation(run, _together(whole, found)), ending=ending))
         begin += len(run)
     return told
 

@@ -140,13 +140,18 @@ def _storm(run: Run) -> Finding | None:
     departures = sum(bool(each.gone) for each in run)
     if len(run) < STORM_CHANGES_MIN or departures < REPLACED_MIN or max(gone.values()) < REPLACED_MIN:
         return None
-    (client_id, host), times = gone.most_common(1)[0]
+    (client_id, host), times = most_often_gone(run)
     text = f"a rebalance storm: {len(run)} rebalances within {_span(run)}"
     evidence = (
         f"{client_id} from {host.lstrip('/')} was gone {times} times, the most of all",
         _numbers(run),
     )
     return Finding(FindingKind.STORM, Likelihood.CERTAIN, text, evidence, client_id)
+
+
+def most_often_gone(run: Run) -> tuple[tuple[str, str], int]:
+    """Return the client id and host of the process that was gone the most, and how often."""
+    return Counter(each.member.process for change in run for each in change.gone).most_common(1)[0]
 
 
 def _numbers(run: Run) -> str:
@@ -229,15 +234,13 @@ def _poisoned(
     told = ", ".join(f"{topic}-{partition}" for topic, partition, _ in stuck[:PARTITIONS_TOLD])
     where = told if len(stuck) == 1 else f"one of {told}"
     evidence = [
-        f"the last {len(gone)} members that were gone, within {passed}, owned {told}",
+        f"the {len(gone)} members that were gone in the last {passed} all owned {told}",
         *(
-            _stood_still(offset, f"{topic}-{partition}")
+            _stood_still(f"{topic}-{partition}", offset, ends[topic, partition])
             for topic, partition, offset in stuck[:PARTITIONS_TOLD]
         ),
         "offsets of other partitions moved meanwhile",
     ]
-    if is_behind:
-        evidence.append("there are records behind that offset")
     if len(processes) > 1:
         evidence.append(f"they were {len(processes)} different processes")
     is_likely = is_behind and (is_narrow or len(processes) > 1) and not is_handed_on
@@ -250,9 +253,12 @@ def _poisoned(
     )
 
 
-def _stood_still(offset: int, where: str) -> str:
-    committed = "none" if offset < 0 else f"{offset:,}"
-    return f"the committed offset of {where} was {committed} each time"
+def _stood_still(where: str, offset: int, end_offset: int) -> str:
+    """Return the offset, and whether records were left: a reader that waits for some stands still as well."""
+    left = f"; there were records to read up to {end_offset - 1:,}" if end_offset > max(offset, 0) else ""
+    if offset < 0:
+        return f"no offset of {where} was committed{left}"
+    return f"the committed offset of {where} was {offset:,} each time{left}"
 
 
 def _place(owned: OwnedPartition) -> tuple[str, int]:

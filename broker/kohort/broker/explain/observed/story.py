@@ -24,6 +24,8 @@ def observed_story(explanation: Explanation) -> Iterator[str]:
         count = explanation.moved
         yield f"  {count} partition{'' if count == 1 else 's'} moved." if count else "  No partition moved."
     yield from (f"  {each[0].upper()}{each[1:]}." for each in explanation.notes)
+    if explanation.ending is not None:
+        yield f"  Then, at {clock_time(explanation.ending.at_ms)}: {explanation.ending.text}."
 
 
 def _what(explanation: Explanation) -> str:
