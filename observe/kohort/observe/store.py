@@ -15,7 +15,8 @@ import msgspec
 
 from kohort.broker.explain.observed.events import AnyObserved, read_observed
 
-SCHEMA = 2
+SCHEMA = 3
+"""3: there may be ends of standstills among the events."""
 CLUSTER_WIDE = ""
 """The group id of events that concern the whole cluster."""
 BUSY_SECONDS = 10.0

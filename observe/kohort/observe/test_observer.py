@@ -406,6 +406,57 @@ def test_a_share_group_that_was_deleted_while_it_was_asked_about_has_no_offsets(
     assert group.is_nothing
 
 
+def with_topics(**topics: int) -> Seen:
+    """A look at topics with one partition each, by the number of their id."""
+    ids = {name: UUID(int=number) for name, number in topics.items()}
+    look = ClusterLook(NOW, dict.fromkeys(ids, 1), topic_ids={name: each.hex for name, each in ids.items()})
+    return Seen(look, {}, {topic_id: name for name, topic_id in ids.items()})
+
+
+def test_a_topic_that_was_made_anew_while_the_observer_was_down_is_told(store: Store) -> None:
+    former = watched()
+    former.note(with_topics(t=1, u=2))
+    group = former.records.group("g")
+    group.kind = "share"
+    for topic in ("t", "u"):
+        group.commit(topic, 0, 900, NOW)
+    former.save(store)
+    found = watched()
+    found.restore(store)
+    assert found.facts.topic_names == {UUID(int=1): "t", UUID(int=2): "u"}
+    found.note(with_topics(t=3, u=2))
+    assert set(found.records.groups["g"].places) == {("u", 0)}
+    found.save(store)
+    (event,) = store.events("c", "g")
+    assert isinstance(event, TopicsChanged)
+    assert (event.created, event.deleted) == (("t",), ("t",))
+
+
+def test_a_topic_that_was_gone_for_a_while_has_no_offsets_of_before() -> None:
+    found = watched()
+    group = found.records.group("g")
+    group.kind = "share"
+    found.note(with_topics(t=1, u=2))
+    for topic in ("t", "u"):
+        group.commit(topic, 0, 900, NOW)
+    for seen in (with_topics(u=2), with_topics(t=3, u=2)):
+        found.note(seen)
+    assert set(group.places) == {("u", 0)}
+
+
+def test_names_of_topics_that_are_gone_are_kept_for_a_while_and_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kohort.observe.watched.FORMER_NAMES_MAX", 2)
+    found = watched()
+    for number in range(1, 9):
+        found.note(with_topics(t=number, u=100))
+    assert found.facts.topic_names == {
+        UUID(int=100): "u",
+        **{UUID(int=each): "t" for each in (6, 7, 8)},
+    }
+
+
 @pytest.mark.parametrize("kind", ["share", "consumer"])
 @pytest.mark.parametrize("reads_records", [False, True])
 def test_offsets_by_descriptions_are_dropped_with_a_topic_that_was_made_anew(
@@ -415,14 +466,14 @@ def test_offsets_by_descriptions_are_dropped_with_a_topic_that_was_made_anew(
     found.status.reads_records = reads_records
     group = found.records.group("g")
     group.kind = kind
-    seen = Seen(ClusterLook(NOW, {"t": 1, "u": 1}), {}, {UUID(int=1): "t", UUID(int=2): "u"})
+    seen, anew = with_topics(t=1, u=2), with_topics(t=3, u=2)
     found.note(seen)
     for topic in ("t", "u"):
         group.commit(topic, 0, 900, NOW)
         group.share_starts[topic, 0] = 900
     found.note(seen)
     assert len(group.places) == 2
-    found.note(seen._replace(topic_names={UUID(int=3): "t"}))
+    found.note(anew)
     is_described = kind == "share" or not reads_records
     assert set(group.places) == ({("u", 0)} if is_described else {("t", 0), ("u", 0)})
     assert (("t", 0) in group.share_starts) != is_described

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kohort.broker.explain.observed.events import CoordinatorMoved, TopicsChanged
-from kohort.observe.store import CLUSTER_WIDE, GroupNews, Store, StoreError
+from kohort.observe.store import CLUSTER_WIDE, SCHEMA, GroupNews, Store, StoreError
 
 WRITER = """
 import sys
@@ -133,6 +133,21 @@ def test_forgetting_reads_no_event_that_stays(tmp_path: Path) -> None:
     store.forget(before_ms=0, bytes_max=1 << 30)
     assert steps < 10
     store.close()
+
+
+def test_a_store_of_the_second_version_is_taken_over(tmp_path: Path) -> None:
+    store = Store(tmp_path / "o.db")
+    store.save("c", {0: 5}, [GroupNews("g", b"state", [moved(5)])], b"look")
+    store._database.execute("PRAGMA user_version = 2")
+    store.close()
+    again = Store(tmp_path / "o.db")
+    assert (again.positions("c"), again.cluster_state("c"), again.events("c", "g")) == (
+        {0: 5},
+        b"look",
+        [moved(5)],
+    )
+    assert again._database.execute("PRAGMA user_version").fetchone() == (SCHEMA,)
+    again.close()
 
 
 def test_a_store_of_the_first_version_is_taken_over(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """One cluster as it is watched: what its threads share, and what is stored of it."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from threading import RLock
 from uuid import UUID
 
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 PROGRESS = "progress"
 SILENT_MS_MAX = 60_000
+FORMER_NAMES_MAX = 10_000
+"""The number of topics that are gone whose names are kept."""
 MARKERS_MAX = 2
 """Ends of transactions before the last stable offset, which a client need not count as read."""
 
@@ -87,7 +89,6 @@ class Watched:
         self.counts = ClusterCounts()
         self.samples = Samples()
         self.transactions = OpenTransactions()
-        self._topic_ids: dict[str, UUID] = {}
         self.leaderless: frozenset[int] = frozenset()
         """Partitions of the groups' topic that had no leader at the last look."""
         self.positions: dict[int, int] = {}
@@ -104,13 +105,14 @@ class Watched:
         cluster = self.status.cluster_id
         self._cluster_news = []  # Of a start that failed: the next look sees it again.
         try:
-            for group_id, state in store.groups(cluster):
-                self.records.restore(group_id, state)
             former = store.cluster_state(cluster)
             if former is not None:
                 saved = msgspec.msgpack.decode(former, type=SavedCluster)
                 self.look, self.facts.knows_all_groups = saved.look, saved.knows_all_groups
                 self.status.reads_records = saved.reads_records
+                self.facts.topic_names = {UUID(each): name for name, each in saved.look.topic_ids.items()}
+            for group_id, state in store.groups(cluster):
+                self.records.restore(group_id, state)
         except msgspec.DecodeError:
             log.warning("the groups in the store are of another kohort: %s is read again", GROUPS_TOPIC)
             self.begin_anew(store)
@@ -180,6 +182,7 @@ class Watched:
             changed = topics_changed(self.look, seen.look)
             if changed is not None:
                 self._cluster_news.append((CLUSTER_WIDE, changed))
+                self._drop_renewed(changed.created)
             self._cluster_news += coordinators_moved(self.look, seen.look, self.records.groups)
             self.look, self.counts = seen.look, seen.counts
             self.leaderless = frozenset(
@@ -190,18 +193,24 @@ class Watched:
             self.facts.topic_names.update(seen.topic_names)
             self.facts.partition_counts = seen.look.partition_counts
             self.records.name_topics()
-            self._drop_renewed({name: topic_id for topic_id, name in seen.topic_names.items()})
+            self._forget_names()
 
-    def _drop_renewed(self, topic_ids: dict[str, UUID]) -> None:
+    def _drop_renewed(self, topics: Collection[str]) -> None:
         """Drop offsets by descriptions of topics that were made anew: they are those of the former topic."""
-        former = self._topic_ids
-        renewed = {each for each, topic_id in topic_ids.items() if former.get(each, topic_id) != topic_id}
-        self._topic_ids = {**former, **topic_ids}
         for group_id, group in self.records.groups.items():
             is_described = group.kind == SHARE or not self.status.reads_records
-            dropped = [each for each in group.places if each[0] in renewed] if is_described else []
+            dropped = [each for each in group.places if each[0] in topics] if is_described else []
             if dropped:
                 self.records.group(group_id).drop(dropped)
+
+    def _forget_names(self) -> None:
+        """Forget the names of topics that are gone, but for the last of them: groups may still have these."""
+        names, topic_ids = self.facts.topic_names, self.look.topic_ids
+        surplus = len(names) - len(topic_ids) - FORMER_NAMES_MAX
+        if surplus > 0:
+            there = {UUID(each) for each in topic_ids.values()}
+            for topic_id in [each for each in names if each not in there][:surplus]:
+                del names[topic_id]
 
     def places(self) -> list[tuple[str, int]]:
         """Return the partitions whose ends are of use: what groups have committed, and the groups' topic."""
