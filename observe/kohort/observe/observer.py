@@ -30,6 +30,12 @@ class Target(NamedTuple):
     asking: AdminOptions
 
 
+def cluster_name(servers: str | list[str]) -> str:
+    """Return a name for a cluster that does not say its id: its bootstrap servers, sorted."""
+    every = servers.split(",") if isinstance(servers, str) else servers
+    return ",".join(sorted({each.strip() for each in every}))
+
+
 class Observer:
     """Watches one cluster until `stop`. What others read meanwhile, they read under `watched.lock`."""
 
@@ -84,10 +90,13 @@ class Observer:
         with Admin(**self._admin_options) as admin:
             pace = Pace(self._limits.calls_per_second, self._stopping)
             questions = ClusterQuestions(admin, pace, watched.now_ms)
-            watched.status.cluster_id = questions.cluster_id() or str(self._options.get("bootstrap_servers"))
+            told_id = questions.cluster_id()
+            watched.status.cluster_id = told_id or cluster_name(self._options.get("bootstrap_servers", ""))
             found(watched.status.cluster_id)
             store = Store(self.store_path)
             try:
+                if not told_id:
+                    store.rename(str(self._options.get("bootstrap_servers")), watched.status.cluster_id)
                 watched.restore(store)
                 asker = Asker(watched, questions, pace, self._limits, self._stopping)
                 asker.ask()

@@ -170,6 +170,18 @@ class Store:
             for table in ("positions", "groups", "cluster_states"):
                 self._database.execute(f"DELETE FROM {table} WHERE cluster = ?", (cluster,))
 
+    def rename(self, former: str, cluster: str) -> None:
+        """Have a cluster's history under another name; what is there already stays. Raises: StoreError."""
+        if former == cluster:
+            return
+        with self._whole():
+            for table in ("positions", "groups", "cluster_states"):
+                self._database.execute(
+                    f"UPDATE OR IGNORE {table} SET cluster = ? WHERE cluster = ?", (cluster, former)
+                )
+                self._database.execute(f"DELETE FROM {table} WHERE cluster = ?", (former,))
+            self._database.execute("UPDATE events SET cluster = ? WHERE cluster = ?", (cluster, former))
+
     def events(
         self, cluster: str, group_id: str, *, since_ms: int = 0, most: int = 1_000
     ) -> list[AnyObserved]:

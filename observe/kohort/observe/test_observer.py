@@ -23,6 +23,7 @@ from kohort.client import (
     RequestTimeoutError,
     TopicDescription,
     TopicPartition,
+    UnsupportedVersionError,
 )
 from kohort.client.admin_values import (
     ClusterDescription,
@@ -35,7 +36,7 @@ from kohort.client.admin_values import (
 from kohort.client.values import Node
 from kohort.observe.asking import Asker
 from kohort.observe.cluster import ClusterQuestions, Seen
-from kohort.observe.observer import Observer, Target
+from kohort.observe.observer import Observer, Target, cluster_name
 from kohort.observe.pace import Limits, Pace, Stopped
 from kohort.observe.snapshots import Snapshot
 from kohort.observe.store import Store
@@ -477,6 +478,54 @@ def test_offsets_by_descriptions_are_dropped_with_a_topic_that_was_made_anew(
     is_described = kind == "share" or not reads_records
     assert set(group.places) == ({("u", 0)} if is_described else {("t", 0), ("u", 0)})
     assert (("t", 0) in group.share_starts) != is_described
+
+
+@pytest.mark.parametrize(
+    "servers", ["b:9092, a:9092", "a:9092,b:9092", ["b:9092", "a:9092"], ["a:9092", "b:9092", "a:9092"]]
+)
+def test_a_cluster_without_an_id_is_named_by_its_servers(servers: str | list[str]) -> None:
+    assert cluster_name(servers) == "a:9092,b:9092"
+
+
+class OldAdmin(FakeAdmin):
+    """A cluster before Kafka 2.8."""
+
+    def __init__(self, **_options: object) -> None:
+        super().__init__()
+
+    def __enter__(self) -> "OldAdmin":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """It has no connection."""
+
+    def describe_cluster(self) -> ClusterDescription:
+        raise UnsupportedVersionError("DescribeCluster")
+
+
+def test_the_history_of_a_cluster_without_an_id_goes_on_under_its_plain_name(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    former = watched()
+    former.status.cluster_id = "['b:9092', 'a:9092']"
+    former.note(with_topics(t=1))
+    former.save(store)
+    monkeypatch.setattr("kohort.observe.observer.Admin", OldAdmin)
+    servers = {"bootstrap_servers": ["b:9092", "a:9092"]}
+    observer = Observer(Target("", servers, servers), store._path, Limits())  # type: ignore[arg-type]  # They are both.
+    names: list[str] = []
+
+    def found(name: str) -> None:
+        names.append(name)
+        observer.stop()
+
+    observer.run(found=found)
+    assert names == ["a:9092,b:9092"]
+    assert observer.watched.look.topic_ids == {"t": UUID(int=1).hex}
+    assert (store.cluster_state(former.status.cluster_id), bool(store.cluster_state(names[0]))) == (
+        None,
+        True,
+    )
 
 
 class Broken:

@@ -168,6 +168,33 @@ def test_a_store_of_the_first_version_is_taken_over(tmp_path: Path) -> None:
     again.close()
 
 
+def test_a_cluster_is_renamed_with_its_history(tmp_path: Path) -> None:
+    store = Store(tmp_path / "o.db")
+    for cluster in ("former", "other"):
+        store.save(cluster, {0: 5}, [GroupNews("g", b"state", [moved(5)])], b"look")
+    store.rename("former", "c")
+    assert (store.positions("c"), store.groups("c"), store.cluster_state("c")) == (
+        {0: 5},
+        [("g", b"state")],
+        b"look",
+    )
+    assert (store.events("c", "g"), store.events("former", "g"), store.groups("former")) == (
+        [moved(5)],
+        [],
+        [],
+    )
+    assert store.events("other", "g") == [moved(5)]
+    store.rename("other", "c")  # Of which something is there already.
+    assert (store.groups("c"), len(store.events("c", "g")), store.positions("other")) == (
+        [("g", b"state")],
+        2,
+        {},
+    )
+    store.rename("c", "c")
+    assert store.positions("c") == {0: 5}
+    store.close()
+
+
 def test_a_file_of_something_else_or_of_a_newer_kohort_is_refused(tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     other.write_bytes(b"this is no database at all, but long enough to look like one" * 100)
