@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from threading import Lock
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import structlog
 
@@ -11,7 +11,7 @@ from kohort.broker.partitions.host import NameTaken, OpenedLog
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.partitions.topic_settings import log_config_of
 from kohort.storage import DataDirectory, PartitionLog, StorageError
-from kohort.storage.folders import holds_records
+from kohort.storage.folders import PartitionFolder, holds_records
 from kohort.storage.journal import Journal
 from kohort.storage.layout import TopicPartition, log_id_of
 
@@ -226,8 +226,19 @@ class LogFiles:
         """
         topic_ids = {name: topic.topic_id for name, topic in snapshot.topics.items()}
         for folder in self._data.strays(topic_ids, is_here):
-            if folder.topic_id is None and not holds_records(self._data.file_system, folder):
-                continue  # A crash took the id, which is on the disk before any record is acknowledged.
+            expected = topic_ids.get(folder.topic) if is_here((folder.topic, folder.index)) else None
+            if folder.topic_id is None and self._has_lost_only_its_id(folder, expected):
+                continue  # Opening the log writes it again.
             suffix = f".{(folder.topic_id or uuid4()).hex}{STRAY_SUFFIX}"
             log.warning("a folder belongs to no topic and is set aside", folder=f"{folder.path}{suffix}")
             self._data.set_aside(folder, suffix)
+
+    def _has_lost_only_its_id(self, folder: PartitionFolder, topic_id: UUID | None) -> bool:
+        """Whether a folder without an id has no records, or those of this topic. Raises: StorageError.
+
+        The id is on the disk before any record is acknowledged, unless the journal has all of the records.
+        Then it has the id as well.
+        """
+        if topic_id is not None and self._journal.end_offset(log_id_of(topic_id, folder.index)):
+            return True
+        return not holds_records(self._data.file_system, folder)

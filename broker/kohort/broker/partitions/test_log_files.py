@@ -11,6 +11,7 @@ from kohort.broker.partitions import Partition
 from kohort.broker.partitions.host import NameTaken
 from kohort.broker.partitions.test_support import World
 from kohort.storage import StorageError
+from kohort.storage.layout import PARTITION_METADATA
 
 
 @pytest.fixture
@@ -100,3 +101,42 @@ def test_a_folder_name_is_free_after_a_deletion_that_found_files_of_a_newer_topi
     assert folders(world) == ["t-0"]
     first.failed(StorageError("the disk"))
     assert world.files.open(first, again=True).log.log_end_offset == 1
+
+
+def lose_id(world: World) -> None:
+    """Take the topic id, which is not synced while the journal has all records, as a power failure does."""
+    world.crash()
+    (world.data.path / "t-0" / PARTITION_METADATA).write_bytes(b"")
+
+
+def test_records_in_the_journal_say_whose_a_folder_is_that_has_lost_its_id(
+    world: World, tmp_path: Path
+) -> None:
+    world.fill("t")
+    lose_id(world)
+    again = World(tmp_path, metadata=world.metadata)
+    assert folders(again) == ["t-0"]
+    assert again.partition("t").log.log_end_offset == 2
+    assert (tmp_path / "t-0" / PARTITION_METADATA).read_bytes()
+
+
+def test_a_folder_of_a_deleted_topic_that_has_lost_its_id_is_not_that_of_a_newer_one(
+    world: World, tmp_path: Path
+) -> None:
+    lose_id(world)
+    world.delete("t")
+    world.create("t")
+    again = World(tmp_path, metadata=world.metadata)
+    [stray] = folders(again)
+    assert stray.endswith("-stray")
+    assert again.partition("t").log.log_end_offset == 0
+
+
+def test_a_folder_that_has_lost_its_id_is_set_aside_where_others_have_the_partition(
+    world: World, tmp_path: Path
+) -> None:
+    lose_id(world)
+    again = World(tmp_path, metadata=world.metadata, may_lead=lambda key, state: True)
+    again.files.set_strays_aside(world.metadata.snapshot(), lambda key: False)
+    [stray] = folders(again)
+    assert stray.endswith("-stray")
