@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import MappingProxyType
@@ -48,6 +49,8 @@ class StatusServer(ThreadingHTTPServer):
     """Answers by a function of the question, for whoever asks by an address or a name of this machine."""
 
     daemon_threads = True
+    request_queue_size = CONNECTIONS_MAX
+    """So many may come at once; where one does not fit, the system lets it try again a second later."""
 
     def __init__(self, http: str, page: Callable[[Question], Page], *, takes_posts: bool = False) -> None:
         """Serve at HOST:PORT; `takes_posts`: not GET alone.
@@ -78,10 +81,10 @@ class StatusServer(ThreadingHTTPServer):
 
     def process_request_thread(self, request: object, client_address: object) -> None:
         """Answer one connection, which is cut where it lasts too long."""
-        cut = threading.Timer(CONNECTION_SECONDS_MAX, self.shutdown_request, (request,))
+        cut = threading.Timer(CONNECTION_SECONDS_MAX, _cut, (request,))
         cut.daemon = True
-        cut.start()
         try:
+            cut.start()
             super().process_request_thread(request, client_address)  # type: ignore[arg-type]  # As above.
         finally:
             cut.cancel()
@@ -89,6 +92,12 @@ class StatusServer(ThreadingHTTPServer):
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing of a connection that broke or was cut."""
+
+
+def _cut(connection: socket.socket) -> None:
+    """End a connection for its thread, too, which may wait for the client and closes it then."""
+    with suppress(OSError):  # It has ended meanwhile.
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _handler(
