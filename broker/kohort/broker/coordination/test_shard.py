@@ -114,6 +114,10 @@ class Client:
         frame, self._received = self._received[4:end], self._received[end:]
         return frame
 
+    async def aclose(self) -> None:
+        """Close the connection."""
+        await self._stream.aclose()
+
     async def ask(self, message: Message, answer: type[A], version: int | None = None) -> A:
         with trio.fail_after(5):
             request, version, header_bytes = self.frame(message, version)

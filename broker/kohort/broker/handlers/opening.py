@@ -4,10 +4,15 @@ After a clean stop each log is opened at its first use, which is I/O: little for
 thousands that a consumer names in its first request. A request that names such logs waits until they are
 open, and so do later requests of its connection about records, so that none is overtaken. When all
 logs are open this costs only the check of an empty set.
+
+A client that gives up closes its connection, and asks again over another one: its requests are dropped then.
+Only a producer that awaits no answers may close its connection at once, so that its records are kept.
 """
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -23,6 +28,10 @@ NamedPartition = tuple[str | UUID, int]
 """A topic, by its name or by its id, and a partition's index."""
 Names = Callable[[Any], Iterator[NamedPartition]]
 """Says which partitions a request names."""
+
+UNANSWERED_BYTES_MAX = 32 * 1024 * 1024
+"""So much is kept of requests with acks=0 whose connections are closed: nothing else counts these bytes."""
+PRODUCE = 0
 
 log = structlog.get_logger("kohort.partition")
 
@@ -41,6 +50,7 @@ class Opening:
         self._table = partitions
         self._workers = workers
         self._held: dict[Origin, deque[_Held]] = {}
+        self._unanswered_bytes = 0  # Of closed connections.
 
     def before(self, api_key: int, handle: Handle) -> Handle:
         """Return a handler that has the logs opened first which a request of this API names."""
@@ -79,17 +89,36 @@ class Opening:
     async def _serve(self, connection: Origin) -> None:
         """Handle the requests of the connection, in order, each when its logs are open."""
         waiting = self._held[connection]
+        on_close = partial(self._drop_answered, waiting)
+        connection.on_close.append(on_close)
         try:
             while waiting:
-                await self._handle(waiting[0])
-                waiting.popleft()
+                unopened = waiting[0].unopened
+                if unopened:
+                    await self._table.opening.opened(unopened)
+                if waiting and waiting[0].unopened is unopened:
+                    asked = waiting.popleft()
+                    if connection.closed:
+                        self._unanswered_bytes -= _size_bytes(asked)
+                    await self._handle(asked)
         finally:
             del self._held[connection]
+            with suppress(ValueError):
+                connection.on_close.remove(on_close)
+
+    def _drop_answered(self, waiting: deque[_Held]) -> None:
+        """Drop requests whose answers nobody awaits any more, now that the connection is closed."""
+        asked = tuple(waiting)
+        waiting.clear()
+        for each in asked:
+            if each.request.api.api_key == PRODUCE and not each.message.acks:
+                size_bytes = _size_bytes(each)
+                if self._unanswered_bytes + size_bytes <= UNANSWERED_BYTES_MAX:
+                    self._unanswered_bytes += size_bytes
+                    waiting.append(each)
 
     async def _handle(self, asked: _Held) -> None:
         try:
-            if asked.unopened:
-                await self._table.opening.opened(asked.unopened)
             answer = asked.handle(asked.message, asked.request)
             if isinstance(answer, Awaitable):
                 answer = await answer
@@ -98,6 +127,10 @@ class Opening:
         except Exception:  # The supervisor of handlers: one bug costs one connection, not the broker.
             log.exception("a handler failed", api=asked.request.api.name, host=asked.request.client_host)
             asked.request.hang_up()
+
+
+def _size_bytes(asked: _Held) -> int:
+    return asked.request.received.held_bytes
 
 
 def _produced(message: Any) -> Iterator[NamedPartition]:
