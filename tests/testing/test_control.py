@@ -15,7 +15,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kohort.broker.transport.addresses import Address
-from kohort.client import Producer
+from kohort.client import Producer, SchemaRegistry
+from kohort.client.schema_header import with_header
 from kohort.testing import Broker
 from kohort.testing.control import ControlServer
 
@@ -222,6 +223,16 @@ def serving(*options: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, st
     finally:
         process.kill()
         process.wait()
+
+
+def test_the_page_of_the_command_decodes_records_by_its_registry() -> None:
+    with serving("--control", "127.0.0.1:0", "--schema-registry", "127.0.0.1:0") as (_, addresses):
+        schema_id = SchemaRegistry(f"http://{addresses['schema-registry']}").register("names", '"string"')
+        with Producer(bootstrap_servers=addresses["kafka"]) as producer:
+            producer.send("names", value=with_header(schema_id, b"\x06Ada"), partition=0)
+        status, page = asker(addresses["http"])("GET", "/api/v1/live/messages/names?partition=0")
+    assert status == 200
+    assert '"Ada"' in json.dumps(page).replace("\\", "")
 
 
 def test_the_command_says_where_it_is_and_ends_by_a_signal() -> None:

@@ -35,6 +35,7 @@ from kohort.broker.serving import (
     stopped_by,
     watchdog,
     watched,
+    with_own_registry,
 )
 from kohort.broker.transport.addresses import (
     PLAINTEXT,
@@ -42,7 +43,6 @@ from kohort.broker.transport.addresses import (
     BrokerAddresses,
     Listener,
     bind,
-    reachable_host,
 )
 from kohort.storage import FileSystem
 from kohort.storage.data_directory import META_PROPERTIES
@@ -55,7 +55,6 @@ DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_HTTP = "127.0.0.1:9644"
 DEFAULT_DATA = "kohort-data"
 ANY_HOST = "*"
-REGISTRY_URL = "kohort.schema.registry.url"
 SPOKEN = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LOOPBACK = ("127.", "localhost", "::1")
 USAGE = 2
@@ -408,16 +407,6 @@ def check_registry(options: ServeOptions, config: BrokerConfig, serve_registry: 
         raise ConfigError(
             "--schema-registry needs a PLAINTEXT listener: run `kohort registry --command-config FILE`"
         )
-
-
-def with_own_registry(config: BrokerConfig, address: Address) -> BrokerConfig:
-    """Return the settings with the URL of this process's schema registry, unless they have one.
-
-    A registry that is closed to strangers is closed to the page as well, which has no secret.
-    """
-    texts = config.layer(ConfigSource.STATIC_BROKER)
-    url = f"http://{Address(reachable_host(address.host), address.port)}"
-    return BrokerConfig.parsed({REGISTRY_URL: url, **texts})
 
 
 async def serve(

@@ -13,7 +13,7 @@ import structlog
 import trio
 
 from kohort.broker.broker import Broker
-from kohort.broker.config import BrokerConfig, ConfigError
+from kohort.broker.config import BrokerConfig, ConfigError, ConfigSource
 from kohort.broker.runtime.watchdog import Watchdog
 from kohort.broker.transport.addresses import PLAINTEXT, Address, BrokerAddresses, reachable_host
 from kohort.storage import StorageError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kohort.broker.http.security import HttpSecurity
 
 PROBLEM = 1
+REGISTRY_URL = "kohort.schema.registry.url"
 ServeRegistry = Callable[[socket.socket, str, Sequence[str], "HttpSecurity | None"], Awaitable[None]]
 """Serves a schema registry on a socket that listens, for the broker at an address, under host names, closed
 as the broker's HTTP address is."""
@@ -52,6 +53,20 @@ def closed_http(config: BrokerConfig) -> "HttpSecurity | None":
     from kohort.broker.http.security import HttpSecurity  # noqa: PLC0415  # Most brokers have it open.
 
     return HttpSecurity(config)
+
+
+def with_own_registry(config: BrokerConfig, address: Address) -> BrokerConfig:
+    """Return the settings with the URL of this process's schema registry, unless they have one.
+
+    A registry that is closed to strangers is closed to the page as well, which has no secret.
+    """
+    texts = config.layer(ConfigSource.STATIC_BROKER)
+    url = f"http://{Address(reachable_host(address.host), address.port)}"
+    named = BrokerConfig.parsed({REGISTRY_URL: url, **texts})
+    stored = [
+        config.layer(each) for each in (ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    ]
+    return named.with_dynamic(*stored)
 
 
 def complain(*problems: BaseException) -> int:

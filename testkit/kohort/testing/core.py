@@ -124,6 +124,7 @@ class Core:
     def start_registry(self) -> None:
         """Start a schema registry beside the broker, at the address of the last one, if there was one.
 
+        The live page decodes records by it.
         Raises: BrokerFailed where the broker does not run, OSError.
         """
         from kohort.testing.schema_registry import RunningRegistry  # noqa: PLC0415  # It imports the client.
@@ -134,6 +135,8 @@ class Core:
                 lambda: RunningRegistry(kafka, self.registry or Address(HOST, 0))
             )
             self.registry = self._running_registry.address
+            if self.http is not None:
+                self.call(partial(_name_registry, self.registry))
 
     def _begin(self) -> RunningBroker:
         assert self._folder is not None
@@ -230,6 +233,13 @@ class Core:
     def call_async(self, function: Callable[[RealBroker], Awaitable[T]]) -> T:
         """Run the coroutine function in the broker and return its result. Raises: BrokerFailed."""
         return self.run.call_async(function)
+
+
+def _name_registry(address: Address, broker: RealBroker) -> None:
+    """Have the live page decode records by the registry at the address. The broker's thread only."""
+    from kohort.broker.serving import with_own_registry  # noqa: PLC0415  # Few tests have a registry.
+
+    broker.current.config = with_own_registry(broker.current.config, address)
 
 
 _open: "weakref.WeakSet[Core]" = weakref.WeakSet()

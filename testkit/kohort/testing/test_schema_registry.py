@@ -7,6 +7,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from kohort.client import Producer
+from kohort.client.schema_header import with_header
 from kohort.testing import Broker, BrokerFailed
 
 pytest_plugins = ["pytester"]
@@ -37,6 +39,31 @@ def test_each_broker_has_schemas_of_its_own() -> None:
     with Broker(schema_registry=True) as one, Broker(schema_registry=True) as other:
         register(one.schema_registry, "one")
         assert subjects(other.schema_registry) == []
+
+
+def decoded(broker: Broker, subject: str) -> Any:
+    """Write a record by a schema of the registry; return how the page decodes it."""
+    schema_id = register(broker.schema_registry, subject)
+    with Producer(bootstrap_servers=broker.bootstrap) as producer:
+        producer.send("names", with_header(schema_id, b"\x06Ada"), partition=0)
+    with urlopen(f"{broker.http}/api/v1/live/messages/names?partition=0", timeout=20) as answer:
+        return json.load(answer)["records"][-1]["value"]["decoded"]
+
+
+def test_the_page_decodes_records_by_it_also_when_it_came_later_and_after_a_restart() -> None:
+    with Broker(http=True, schema_registry=True) as broker:
+        assert decoded(broker, "one")["text"] == '"Ada"'
+    with Broker(http=True) as broker:
+        broker.start_schema_registry()
+        assert decoded(broker, "one")["text"] == '"Ada"'
+        broker.restart()
+        assert decoded(broker, "two")["text"] == '"Ada"'
+
+
+def test_the_page_decodes_by_the_registry_that_the_test_names() -> None:
+    nobody = "http://127.0.0.1:1"
+    with Broker({"kohort.schema.registry.url": nobody}, http=True, schema_registry=True) as broker:
+        assert "does not answer" in decoded(broker, "one")["problem"]
 
 
 async def test_an_asynchronous_test_has_it_too() -> None:
