@@ -132,6 +132,9 @@ def test_an_id_is_returned_while_no_broker_runs() -> None:
         registry.close()
 
 
+DEEP = b"[" * 960 + b"]" * 960
+
+
 def test_records_of_an_older_or_unknown_registry_are_read() -> None:
     key, value = encode(Record(SchemaKey("old", 3), SchemaValue("old", 3, 40, '"string"')))
     with Broker() as broker:
@@ -141,6 +144,7 @@ def test_records_of_an_older_or_unknown_registry_are_read() -> None:
             producer.send(TOPIC, value, key=key)
             producer.send(TOPIC, b"no JSON", key=b"no key")
             producer.send(TOPIC, b"{}", key=b'{"keytype":"NOOP","magic":0}')
+            producer.send(TOPIC, value.replace(b'"id":40', b'"id":41,"ruleSet":{"a":' + DEEP + b"}"), key=key)
         registry = RunningRegistry(broker.bootstrap, LOCAL)
         url = f"http://{registry.address}"
         assert ask(url, "GET", "/subjects/old/versions").content == [3]

@@ -73,12 +73,13 @@ class Administration:
         mark = Record(DeleteSubjectKey(subject), DeleteSubjectValue(subject, numbers[-1]))
         return Decision(numbers, (mark, *self._settings_removed(subject)))
 
-    def _check_writable(self, subject: str) -> None:
+    def _check_writable(self, subject: str | None) -> None:
         if self._state.mode_in_force(subject).startswith("READONLY"):
-            raise errors.not_permitted(f"Subject {subject} is in read-only mode")
+            what = "The registry" if subject is None else f"Subject {subject}"
+            raise errors.not_permitted(f"{what} is in read-only mode")
 
     def _check_unreferenced(self, value: SchemaValue, *, with_deleted: bool) -> None:
-        if self._state.referrers(value.subject, value.version, with_deleted=with_deleted):
+        if self._state.others_referring(value, with_deleted=with_deleted):
             raise errors.is_referenced(value.subject, value.version)
 
     def _settings_removed(self, subject: str) -> list[Record]:
@@ -102,6 +103,7 @@ class Administration:
         level = None if given is None else given.upper()
         if level is not None and level not in LEVELS:
             raise errors.invalid_level()
+        self._check_writable(subject)
         before = self._state.levels.get(subject, ConfigValue())
         normalize = before.normalize if new.normalize is None else new.normalize
         value = ConfigValue(subject, level or before.compatibilityLevel, normalize)
@@ -111,6 +113,7 @@ class Administration:
         """Take back the level of a subject, or that for all; return it. Raises: RegistryError."""
         if subject is not None and subject not in self._state.levels:
             raise errors.subject_not_found(subject)
+        self._check_writable(subject)
         found = self._state.levels.get(subject, ConfigValue())
         answer = _config_answer(
             "compatibilityLevel", found, found.compatibilityLevel or self._state.level(None)
@@ -123,7 +126,7 @@ class Administration:
         """Return the mode of a subject, or with None that for all. Raises: RegistryError."""
         if subject is not None and subject not in self._state.modes and not default_to_global:
             raise errors.no_subject_mode(subject)
-        return Decision({"mode": self._state.mode(subject)})
+        return Decision({"mode": self._state.mode_in_force(subject)})
 
     def set_mode(self, subject: str | None, new: NewMode, *, force: bool) -> Decision:
         """Set the mode of a subject, or with None that for all. IMPORT needs that there are no schemas.

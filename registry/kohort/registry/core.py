@@ -10,7 +10,7 @@ from kohort.registry.errors import InvalidSchema, RegistryError
 from kohort.registry.parsing import Candidate, Parser
 from kohort.registry.records import LATEST, Record, SchemaKey, SchemaValue
 from kohort.registry.requests import ID_MAX, VERSION_MAX, NewSchema
-from kohort.registry.state import READONLY_OVERRIDE, READWRITE, State, content_of
+from kohort.registry.state import READONLY_OVERRIDE, READWRITE, State, content_of, qualified
 from kohort.registry.subjects import check_subject, context_of
 
 LEVELS = (
@@ -67,7 +67,21 @@ class Schemas:
         value = msgspec.structs.replace(
             candidate.value, id=self._id_for(candidate, new), version=self._version_for(subject, new)
         )
+        self._check_overwritten(value)
         return Decision(_registered_answer(value), (*self._replaced_by(value), _record(value)))
+
+    def _check_overwritten(self, value: SchemaValue) -> None:
+        """Return if no schema needs the one that an import replaces. Raises: RegistryError."""
+        former = self._state.version(value.subject, value.version, with_deleted=True)
+        if former is None or content_of(former) == content_of(value):
+            return
+        place = (value.subject, value.version)
+        if any((qualified(each.subject, value.subject), each.version) == place for each in value.references):
+            raise errors.invalid_schema(
+                f"it refers to version {value.version} of subject {value.subject}, which it would replace"
+            )
+        if self._state.others_referring(former):
+            raise errors.is_referenced(*place)
 
     def _check_mode(self, subject: str, new: NewSchema) -> None:
         mode = self._state.mode_in_force(subject)

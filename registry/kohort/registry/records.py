@@ -4,6 +4,7 @@ The log is the registry: who reads it from its beginning knows all. The topic is
 the one before with the same key, and None removes it.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -12,6 +13,8 @@ TOPIC = "_schemas"
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
 LATEST = -1
 """In a reference: the newest version there is when it is registered."""
+NESTING_MAX = 100
+"""So deep may metadata and rules be. What is much deeper cannot be read everywhere."""
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -37,6 +40,10 @@ class SchemaValue(msgspec.Struct, omit_defaults=True, frozen=True):
     """Rules that clients execute: kept and returned."""
     deleted: bool = False
     """Whether it is deleted softly: it is not listed, but its id still resolves."""
+
+    def __post_init__(self) -> None:
+        """Look at what is kept as it came. Raises: ValueError."""
+        check_nesting(self.metadata, self.ruleSet)
 
 
 class SchemaKey(msgspec.Struct, tag_field="keytype", tag="SCHEMA", frozen=True):
@@ -132,6 +139,22 @@ class Record(msgspec.Struct, frozen=True):
     value: Value = None
 
 
+def check_nesting(*values: Any) -> None:
+    """Return if no value is nested too deeply. Raises: ValueError."""
+    level: list[Any] = list(values)
+    for _ in range(NESTING_MAX):
+        level = [part for each in level for part in _parts(each)]
+        if not level:
+            return
+    raise ValueError(f"metadata and rules are nested in at most {NESTING_MAX} levels")
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
 def encode(record: Record) -> tuple[bytes, bytes | None]:
     """Return the bytes of key and value. Keys are as Confluent's registry writes them, for compaction."""
     key = {name: each for name, each in msgspec.to_builtins(record.key).items() if each is not None}
@@ -149,4 +172,10 @@ def decode(key: bytes, value: bytes | None) -> Record:
     decoder = _values.get(type(decoded))
     if decoder is None or not value:
         return Record(decoded)
-    return Record(decoded, decoder.decode(value))
+    try:
+        found = decoder.decode(value)
+    except RecursionError:
+        raise ValueError("its value is nested too deeply") from None
+    if isinstance(decoded, SchemaKey) and decoded != SchemaKey(found.subject, found.version, decoded.magic):
+        raise ValueError(f"its value is version {found.version} of {found.subject}, and its key is not")
+    return Record(decoded, found)

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from kohort.registry.records import Reference
+from kohort.registry.records import Reference, check_nesting
 
 ID_MAX = VERSION_MAX = 2**31 - 1
 """Serializers write an id in four bytes with a sign."""
@@ -31,7 +31,8 @@ class NewSchema(msgspec.Struct, frozen=True):
     version: Annotated[int, msgspec.Meta(le=VERSION_MAX)] | None = None
 
     def __post_init__(self) -> None:
-        """Look at what is kept as it came. Raises: msgspec.ValidationError."""
+        """Look at what is kept as it came. Raises: msgspec.ValidationError, ValueError."""
+        check_nesting(self.metadata, self.ruleSet)
         if self.metadata is not None:
             msgspec.convert(self.metadata, Metadata)
 

@@ -133,13 +133,15 @@ class Routes:
 
     def answer(self, call: Call) -> Decision:
         """Return the decision on a call. Raises: RegistryError."""
-        parts = tuple(unquote(each.decode("latin-1")) for each in call.path.strip(b"/").split(b"/"))
+        parts = _parts(call.path)
         context = DEFAULT_CONTEXT
         if (
             parts[0] == "contexts" and len(parts) > 2
         ):  # /contexts/:.staging:/subjects is /subjects in that context.
             context, parts = parts[1].strip(":") or DEFAULT_CONTEXT, parts[2:]
             context = context if context.startswith(".") else f".{context}"
+            if ":" in context:
+                raise RegistryError(422, 42208, f"'{context}' is not a valid context: it has a colon.")
         methods, names = self._found(parts)
         handler = methods.get(call.method)
         if handler is None:
@@ -267,6 +269,16 @@ class Routes:
         add("GET", "v1/metadata/id", lambda _: Decision(
             {"scope": {"path": [], "clusters": {"kafka-cluster": self._cluster_id}}, "id": self._cluster_id}
         ))  # fmt: skip
+
+
+def _parts(path: bytes) -> tuple[str, ...]:
+    """Return the parts of a path. Raises: RegistryError for bytes that are no UTF-8: they name nothing."""
+    try:
+        return tuple(
+            unquote(each.decode("latin-1"), errors="strict") for each in path.strip(b"/").split(b"/")
+        )
+    except UnicodeDecodeError as error:
+        raise RegistryError(400, 400, f"the path is no UTF-8: {error}") from None
 
 
 def _number(text: str) -> int | None:

@@ -199,6 +199,11 @@ class State:
         found = [self.subjects[name][number] for name, number in places]
         return [each for each in found if with_deleted or not each.deleted]
 
+    def others_referring(self, value: SchemaValue, *, with_deleted: bool = True) -> list[SchemaValue]:
+        """Return the other versions that refer to this one."""
+        found = self.referrers(value.subject, value.version, with_deleted=with_deleted)
+        return [each for each in found if (each.subject, each.version) != (value.subject, value.version)]
+
     def config(self, subject: str | None) -> ConfigValue:
         """Return the settings that count for a subject: its own, its context's, or those for all."""
         for name in _scopes(subject):
@@ -216,7 +221,7 @@ class State:
         modes = (self.modes[name] for name in _scopes(subject) if name in self.modes)
         return next(modes, READWRITE)
 
-    def mode_in_force(self, subject: str) -> str:
+    def mode_in_force(self, subject: str | None) -> str:
         """Return the mode that decides what may be written: READONLY_OVERRIDE for all counts first."""
         mode = self.modes.get(None)
         return READONLY_OVERRIDE if mode == READONLY_OVERRIDE else self.mode(subject)

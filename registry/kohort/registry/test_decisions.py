@@ -93,6 +93,12 @@ def test_names_with_slashes_and_spaces_are_names(registry: Registry) -> None:
     assert registry.ask("GET", "/subjects/a%2Fb%20c%3Fd/versions/1")["subject"] == "a/b c?d"
 
 
+def test_a_path_that_names_nothing_is_refused(registry: Registry) -> None:
+    assert registry.refusal("POST", "/subjects/%ff/versions", new("int")) == 400
+    assert registry.refusal("POST", "/contexts/a:b/subjects/s/versions", new("int")) == 42208
+    assert registry.ask("GET", "/subjects") == []
+
+
 def test_refusals_have_confluents_codes(registry: Registry) -> None:
     registry.register("a", record("x"))
     for code, method, path, body in [
@@ -260,22 +266,15 @@ def test_a_read_only_subject_is_readable_and_refuses_changes(registry: Registry)
     assert registry.register("s", record("a")) == 1
     assert registry.refusal("POST", "/subjects/s/versions", new(record("a", optional=("b",)))) == 42205
     assert registry.refusal("DELETE", "/subjects/s") == 42205
+    assert registry.refusal("PUT", "/config/s", {"compatibility": "NONE"}) == 42205
+    registry.ask("PUT", "/config", {"compatibility": "FULL"})
     assert registry.ask("DELETE", "/mode/s") == {"mode": "READONLY"}
     registry.register("s", record("a", optional=("b",)))
-
-
-def test_import_mode_accepts_ids_and_versions(registry: Registry) -> None:
-    assert registry.refusal("POST", "/subjects/s/versions", new("string", id=70, version=7)) == 42205
-    registry.ask("PUT", "/mode", {"mode": "IMPORT"})
-    assert registry.register("s", "string", id=70, version=7) == 70
-    assert registry.register("t", "string", id=70, version=1) == 70
-    assert registry.refusal("POST", "/subjects/s/versions", new("int", id=70, version=8)) == 42205
-    assert registry.refusal("POST", "/subjects/s/versions", new("int")) == 42205
-    assert registry.register("s", "int", id=71, version=9) == 71, "nothing is checked"
-    assert registry.ask("GET", "/subjects/s/versions") == [7, 9]
-    registry.ask("PUT", "/mode", {"mode": "READWRITE"})
-    assert registry.refusal("PUT", "/mode", {"mode": "IMPORT"}) == 42205
-    assert registry.ask("PUT", "/mode?force=true", {"mode": "IMPORT"}) == {"mode": "IMPORT"}
+    registry.ask("PUT", "/config/s", {"compatibility": "NONE"})
+    registry.ask("PUT", "/mode", {"mode": "READONLY"})
+    for path in ("/config", "/config/s"):
+        assert registry.refusal("PUT", path, {"compatibility": "FORWARD"}) == 42205
+        assert registry.refusal("DELETE", path) == 42205
 
 
 def test_ids_are_unique_within_a_context(registry: Registry) -> None:
@@ -397,6 +396,18 @@ def test_metadata_of_another_form_are_refused(registry: Registry, metadata: dict
     assert registry.records == []
 
 
+@pytest.mark.parametrize("name", ["metadata", "ruleSet"])
+def test_metadata_and_rules_have_a_limit_of_levels(registry: Registry, name: str) -> None:
+    def nested(levels: int) -> dict[str, Any]:
+        found: Any = 1
+        for _ in range(levels):
+            found = [found]
+        return {"properties": {"a": found}}
+
+    assert registry.refusal("POST", "/subjects/a/versions", new("string", **{name: nested(100)})) == 422
+    assert registry.register("a", "string", **{name: nested(90)}) == 1
+
+
 def test_metadata_that_somebody_has_written_otherwise_have_no_properties(registry: Registry) -> None:
     registry.register("a", "string")
     registry.state.apply(
@@ -405,33 +416,7 @@ def test_metadata_that_somebody_has_written_otherwise_have_no_properties(registr
     assert registry.refusal("GET", "/subjects/a/metadata?key=x&value=y") == 40403
 
 
-# -- the mode IMPORT --------------------------------------------------------------------------------------
-
-
-def test_a_schema_imported_twice_exists_once(registry: Registry) -> None:
-    registry.ask("PUT", "/mode/a", {"mode": "IMPORT"})
-    path = "/subjects/a/versions"
-    first = registry.ask("POST", path, new("string", id=7))
-    assert first == {"id": 7, "version": 1}
-    assert registry.ask("POST", path, new("string", id=7)) == first
-    assert registry.ask("POST", path, new("string", id=7, version=1)) == first
-    assert registry.ask("GET", path) == [1]
-    assert registry.ask("POST", path, new("string", id=7, version=3)) == {"id": 7, "version": 3}
-    assert registry.ask("POST", path, new("string", id=8)) == {"id": 8, "version": 4}
-    assert registry.ask("GET", path) == [1, 3, 4]
-
-
-def test_ids_and_versions_fit_into_four_bytes(registry: Registry) -> None:
-    largest = 2**31 - 1
-    registry.ask("PUT", "/mode", {"mode": "IMPORT"})
-    for more in [{"id": largest + 1}, {"id": 1, "version": largest + 1}, {"id": 2**70}]:
-        assert registry.refusal("POST", "/subjects/a/versions", new("string", **more)) == 422
-    told = registry.ask("POST", "/subjects/a/versions", new("string", id=largest, version=largest))
-    assert told == {"id": largest, "version": largest}
-    assert registry.refusal("POST", "/subjects/a/versions", new("int", id=5)) == 42205
-    registry.ask("PUT", "/mode", {"mode": "READWRITE"})
-    assert registry.refusal("POST", "/subjects/b/versions", new("int")) == 42205
-    assert registry.ask("POST", "/subjects/b/versions", new("string"))["id"] == largest
+# -- numbers, levels and an overriding mode -----------------------------------------------------------------
 
 
 def test_a_global_read_only_override_precedes_subject_modes(registry: Registry) -> None:
@@ -445,8 +430,9 @@ def test_a_global_read_only_override_precedes_subject_modes(registry: Registry) 
     assert registry.refusal("POST", "/subjects/d/versions", new("int", id=9)) == 42205
     assert registry.refusal("DELETE", "/subjects/a") == 42205
     assert registry.refusal("DELETE", "/subjects/a/versions/1") == 42205
-    assert registry.ask("GET", "/mode/a") == {"mode": "READWRITE"}
+    assert registry.ask("GET", "/mode/a") == {"mode": "READONLY_OVERRIDE"}
     registry.ask("PUT", "/mode", {"mode": "READONLY"})
+    assert registry.ask("GET", "/mode/a") == {"mode": "READWRITE"}
     registry.register("b", "int")
 
 

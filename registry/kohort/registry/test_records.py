@@ -67,6 +67,21 @@ def test_records_of_other_registries_are_read() -> None:
     assert value.schema == "{}"
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"subject":"other","version":1,"id":7,"schema":"{}"}',
+        b'{"subject":"s","version":2,"id":7,"schema":"{}"}',
+        b'{"subject":"s","version":1,"id":7,"schema":"{}","ruleSet":{"a":' + b"[" * 900 + b"]" * 900 + b"}}",
+        b'{"subject":"s","version":1,"id":7,"schema":"{}","metadata":' + b'{"a":' * 5000 + b"1" + b"}" * 5001,
+    ],
+    ids=["of another subject", "of another version", "nested deeply", "nested too deeply to read"],
+)
+def test_a_value_that_no_registry_would_write_is_refused(value: bytes) -> None:
+    with pytest.raises(ValueError):
+        decode(encode(RECORDS[0])[0], value)
+
+
 @pytest.mark.parametrize("key", [b"", b"{}", b"x", b'{"keytype":"OTHER","magic":0}', b'{"keytype":"SCHEMA"}'])
 def test_an_invalid_record_is_refused(key: bytes) -> None:
     with pytest.raises(ValueError):
