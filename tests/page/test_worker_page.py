@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -115,7 +117,7 @@ class Workers:
 
     def stop(self) -> None:
         for each in self._processes:
-            each.kill()
+            os.killpg(each.pid, signal.SIGKILL)  # A worker that is killed leaves its commands behind.
             each.wait(20)
 
 
