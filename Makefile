@@ -36,7 +36,7 @@ TESTS ?=
 # Most tests wait for processes that they started, so that two files for each core have their use. The
 # files go to whoever is free, in the order of `testpaths`: the long ones first, and units fill the gaps.
 WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) * 2)))
-PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=20 --durations-min=5
 SPARK_TESTS := pipeline tests/spark
 SYSTEM_TESTS := tests/attacks tests/cluster tests/interop tests/security tests/workers
 # A Spark driver computes on both cores; another one beside it waits for its start-ups at most.
@@ -223,8 +223,10 @@ tables: $(STAMP)  ## Write the tables in docs/ anew from what the code declares.
 	@$(PY) docs/requirements.py
 	@$(PY) docs/imports.py
 
-RUN_COMPILED = tests/packaging/test_compiled.py protocol/kohort/protocol client/kohort/client broker/kohort/broker \
-	tests/client/test_reading.py tests/client/test_produce_while_killed.py
+# The rooms that have compiled modules, or are called by them all the time.
+COMPILED_ROOMS = coordination explain group handlers partitions runtime transport
+RUN_COMPILED = tests/packaging/test_compiled.py protocol/kohort/protocol client/kohort/client \
+	$(addprefix broker/kohort/broker/,$(COMPILED_ROOMS)) tests/client/test_reading.py tests/client/test_produce_while_killed.py
 
 # As in .ci/run, a test that fails is run once more alone: two cores are shared with other tests.
 # What is compiled lies beside a copy of its source, which comes before the source itself.
