@@ -44,6 +44,7 @@ REPEATED = (  # Where `tests.repetitions` is asked.
     "tests/crash/test_cleaning_after_any_crash.py",
     "tests/crash/test_log_after_any_crash.py",
     "tests/differential/test_same_transactions.py",
+    "tests/page/test_accessibility.py",
     "tests/simulation/test_consumer_groups.py",
     "tests/simulation/test_migrations.py",
     "tests/simulation/test_own_client.py",

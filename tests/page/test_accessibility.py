@@ -18,6 +18,7 @@ from tests.page.axe import NoAxe, axe_script, violations
 from tests.page.browser import Browser, find_chromium
 from tests.page.observed import first_runs, live_a_day, observer, served
 from tests.page.pictures import busy, storm
+from tests.repetitions import repetitions
 
 CHROMIUM = find_chromium()
 pytestmark = pytest.mark.skipif(
@@ -78,7 +79,8 @@ CLUSTERS = {
     "no rights, cluster": ("forbidden/#/health", "document.querySelector('main .notice pre') !== null"),
     "still reading": ("behind/", "document.querySelector('.start') !== null"),
 }
-WINDOWS = [(1280, False), (1280, True), (390, False), (390, True)]
+WINDOWS = [(1280, False), (390, True), (1280, True), (390, False)][: repetitions(2, by_night=4)]
+"""The width, and whether it is dark: by day one of each."""
 
 
 @pytest.fixture(scope="module")
