@@ -36,8 +36,8 @@ from kohort.broker.explain.observed.patterns import (
 
 LOOK_BACK_MS = POISON_MS_MAX
 """No rule looks at changes that are older, except at the last one before."""
-EARLIER_MAX = 256
-"""With how many changes before it a start is compared."""
+NEAR_MAX = 256
+"""With how many changes before it, and after it, a change is compared: a storm has more in that time."""
 LOOK_AHEAD_MS = RETURN_MS_MAX
 """No rule looks at changes that come later."""
 
@@ -96,7 +96,7 @@ def _changes(
             _change_findings(changes, times, index, topics, coordinator_moves_ms)
             for index in range(begin, begin + len(run))
         ]
-        whole = run_finding(run, changes[max(begin - EARLIER_MAX, 0) : begin])
+        whole = run_finding(run, changes[max(begin - NEAR_MAX, 0) : begin])
         if whole is None:
             told += [_explanation([each], one) for each, one in zip(run, found, strict=True) if one]
         else:
@@ -118,7 +118,8 @@ def _change_findings(
     """Return the findings of one change, the root cause first."""
     change = changes[index]
     begin = min(bisect_left(times, change.at_ms - LOOK_BACK_MS), max(index - 1, 0))
-    end = bisect_right(times, change.at_ms + LOOK_AHEAD_MS)
+    begin = max(begin, index - NEAR_MAX)
+    end = min(bisect_right(times, change.at_ms + LOOK_AHEAD_MS), index + NEAR_MAX)
     earlier, later = changes[begin:index], changes[index + 1 : end]
     behind = [poison(change, earlier), two_applications(change, earlier)]
     found = change_findings(change, earlier, later, topics, coordinator_moves_ms)

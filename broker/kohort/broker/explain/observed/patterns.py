@@ -22,7 +22,7 @@ START_QUIET_MS = 15_000
 STORM_CHANGES_MIN = 4
 START_UP_CHANGES_MIN = 3
 REPLACED_MIN = 2
-POISON_DEPARTURES = 3
+POISON_DEPARTURES, POISON_DEPARTURES_MAX = 3, 50
 POISON_MS_MAX = 1_800_000
 POISON_PARTITIONS_MAX = 2
 STUCK_MAX = 16
@@ -194,7 +194,8 @@ def poison(change: GroupChanged, earlier: Run) -> Finding | None:
         return None
     stuck = set.intersection(*(_offsets(departure) for _, departure in gone))
     stuck -= {(*_place(each), each.offset) for each in gone[-1][1].owned if each.is_read}
-    for earlier_one in reversed(every[:-POISON_DEPARTURES]):  # What stood still the longest.
+    before = every[-POISON_DEPARTURES_MAX:-POISON_DEPARTURES]
+    for earlier_one in reversed(before):  # What stood still the longest.
         longer = stuck & _offsets(earlier_one[1])
         if not longer:
             break
@@ -206,7 +207,7 @@ def poison(change: GroupChanged, earlier: Run) -> Finding | None:
 
 
 def _offsets(departure: Departure) -> set[tuple[str, int, int]]:
-    return {(*_place(each), each.offset) for each in departure.owned}
+    return {(each.topic, each.partition, each.offset) for each in departure.owned}
 
 
 def _is_handed_on(recent: Run, gone: Sequence[tuple[GroupChanged, Departure]]) -> bool:
