@@ -112,12 +112,17 @@ def _over_http(telling: "_Telling", http: str, last: int, *, follow: bool) -> No
     else:
         body = group_json(http, telling.group_id)
         if is_observed(body):
-            from kohort.cli.explain_observed import ObservedTelling  # Others don't pay for it.
+            from kohort.cli.explain_observed import (  # Others don't pay for it.
+                ObservedTelling,
+                answer_of,
+                read_since,
+            )
 
             observed = ObservedTelling(telling.group_id, as_json=telling.as_json, since_ms=telling.since_ms)
-            if telling.since_ms is not None:
-                body = group_json(http, telling.group_id, f"?since_ms={telling.since_ms}")
-            observed.all(body, last)
+            if telling.since_ms is None:
+                observed.all(answer_of(body), last)
+            else:
+                observed.all(read_since(partial(group_json, http, telling.group_id), telling.since_ms), last)
             look = partial(_look_at_observed, observed, http)
         else:
             telling.is_of_memory = True

@@ -17,7 +17,7 @@ from kohort.observe.alerting import Alerting
 from kohort.observe.alerts import QUIET_MS
 from kohort.observe.group import ObservedGroup
 from kohort.observe.group_json import Json, group_state, group_type, members_of
-from kohort.observe.known import HOUR_MS, Histories, History, cannot_know, explanations
+from kohort.observe.known import HOUR_MS, Histories, History, cannot_know, explained
 from kohort.observe.lags import PlaceLag
 from kohort.observe.observer import Observer
 from kohort.observe.samples import INTERVAL_MS
@@ -33,7 +33,7 @@ PLACES_TIMED_MAX = 5_000
 GROUPS_AT_ONCE = 200
 """The follower waits while this number of groups is counted."""
 LAST_EVENTS = 100
-"""A group's last cause is concluded from this number of events, or from more if all are the cluster's."""
+"""A group's last cause is concluded from this number of events."""
 LAST_KEPT = 1_000
 HOURS = (24, 1, 168, 0)
 """The hours of history that the page may ask for, the default first; 0 stands for all that is kept."""
@@ -73,14 +73,18 @@ class LiveViews:
     """The views of one cluster. Any thread may ask."""
 
     def __init__(
-        self, observer: Observer, now_ms: Callable[[], int], alerting: Alerting | None = None
+        self,
+        observer: Observer,
+        now_ms: Callable[[], int],
+        histories: Histories,
+        alerting: Alerting | None = None,
     ) -> None:
         self._observer = observer
         self._watched = observer.watched
         self._now_ms = now_ms
         self._alerting = alerting
         self._last: dict[str, _Last] = {}
-        self._histories = Histories(observer)
+        self._histories = histories
         self._views: Mapping[str, Callable[[Parameters], Json]] = {
             "groups": self.groups,
             "group": lambda given: self.group(
@@ -184,8 +188,7 @@ class LiveViews:
     def _concluded(self, group_id: str, number: int) -> _Last:
         if not number:
             return _Last(number)
-        told = explanations(self._observer, group_id, most=LAST_EVENTS)
-        told = told or explanations(self._observer, group_id)
+        told = explained(self._observer, group_id, most=LAST_EVENTS).told
         if not told:
             return _Last(number)
         last = told[-1]

@@ -14,17 +14,18 @@ from kohort.observe.alerting import Alerting
 from kohort.observe.cluster import GROUPS_TOPIC
 from kohort.observe.group import ObservedGroup
 from kohort.observe.group_json import Json, members_of, offset_of, summary
-from kohort.observe.known import cannot_know, explanations
+from kohort.observe.known import Histories, cannot_know
 from kohort.observe.live import LiveViews, NoGroup
 from kohort.observe.metrics import CONTENT_TYPE, metrics_page
 from kohort.observe.observer import Observer
-from kohort.observe.store import StoreError
+from kohort.observe.store import NEVER, StoreError
 from kohort.protocol.verdict import worst
 
 JSON = "application/json"
 GROUP_PREFIX = "/api/v1/groups/"
 LIVE_PREFIX = "/api/v1/live/"
 MS_DIGITS_MAX = 15
+SINCE, UNTIL = TIMES = ("since_ms", "until_ms")
 PATHS = {
     "/": "in a browser, the live page",
     "/metrics": "metrics for Prometheus",
@@ -33,7 +34,7 @@ PATHS = {
     "/api/v1/cluster": "the cluster, and how the observer is",
     "/api/v1/alerts": "what is the matter now, of that which --webhook tells",
     "/api/v1/groups": "every group in short",
-    "/api/v1/groups/GROUP": "one group: members, offsets, lag, and why it rebalanced (?since_ms= for all)",
+    "/api/v1/groups/GROUP": "one group: members, offsets, lag, and why it rebalanced (?since_ms=&until_ms=)",
 }
 
 
@@ -63,7 +64,8 @@ class Pages:
         self._alerting = alerting
         self._watched = observer.watched
         self._now_ms = now_ms
-        self._views = LiveViews(observer, now_ms, alerting)
+        self._histories = Histories(observer)
+        self._views = LiveViews(observer, now_ms, self._histories, alerting)
 
     def page(self, target: str) -> Answer:
         """Return the answer for a path with its query."""
@@ -119,11 +121,16 @@ class Pages:
 
     def _group(self, group_id: str, query: str) -> Answer:
         watched, now_ms = self._watched, self._now_ms()
-        since = parse_qs(query).get("since_ms", ["0"])[-1]
-        if not since.isdecimal() or len(since) > MS_DIGITS_MAX:
-            return answer_json({"error": f"since_ms={since} is no time in milliseconds"}, 400)
+        given = {name: values[-1] for name, values in parse_qs(query).items() if name in TIMES}
+        for name, text in given.items():
+            if not text.isdecimal() or len(text) > MS_DIGITS_MAX:
+                return answer_json({"error": f"{name}={text} is no time in milliseconds"}, 400)
         try:
-            observed = explanations(self._observer, group_id, int(since))
+            if given:
+                since_ms, until_ms = int(given.get(SINCE, 0)), int(given.get(UNTIL, NEVER))
+                observed, begins_ms = self._histories.between(group_id, since_ms, until_ms)
+            else:
+                observed, begins_ms = self._histories.of(group_id, 0, now_ms)
         except StoreError as error:
             return answer_json({"error": str(error)}, 503)
         with watched.lock:
@@ -145,6 +152,7 @@ class Pages:
                 "lag_seconds": max((each.lag_seconds or 0 for each in lag), default=0),
                 "offsets": [offset_of(each) for each in lag],
                 "observed": observed,
+                "explained_since_ms": begins_ms,
                 "cannot_know": [*cannot_know(watched)],
             }
         )

@@ -6,20 +6,29 @@ last transactions, which are then read again.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from kohort.broker.explain.observed.events import AnyObserved, read_observed
+from kohort.broker.explain.observed.events import AnyObserved, TopicsChanged, read_observed
 
 SCHEMA = 3
 """3: there may be ends of standstills among the events."""
 CLUSTER_WIDE = ""
 """The group id of events that concern the whole cluster."""
 BUSY_SECONDS = 10.0
+NEAR_MS = 1_800_000
+"""Events of the whole cluster that are further than this from each of a group explain nothing of it."""
+WIDE_READ_MAX = 20_000
+"""How many events of the whole cluster are read to find those that are near."""
+EVENTS_BYTES_MAX = 8 << 20
+NEVER = 1 << 62
 _TABLES = """
 CREATE TABLE IF NOT EXISTS positions (
     cluster TEXT NOT NULL,
@@ -117,8 +126,11 @@ class Store:
         return state
 
     def _rows(self, question: str, *values: object) -> list[tuple[Any, ...]]:
+        return [*self._each(question, *values)]
+
+    def _each(self, question: str, *values: object) -> Iterator[tuple[Any, ...]]:
         try:
-            return self._database.execute(question, values).fetchall()
+            yield from self._database.execute(question, values)
         except sqlite3.Error as error:
             raise StoreError(f"{self._path} cannot be read: {error}") from None
 
@@ -183,19 +195,48 @@ class Store:
             self._database.execute("UPDATE events SET cluster = ? WHERE cluster = ?", (cluster, former))
 
     def events(
-        self, cluster: str, group_id: str, *, since_ms: int = 0, most: int = 1_000
+        self, cluster: str, group_id: str, *, since_ms: int = 0, until_ms: int = NEVER, most: int = 1_000
     ) -> list[AnyObserved]:
-        """Return the newest events of a group with those of the whole cluster, the oldest first.
+        """Return the newest events of a group before `until_ms`, with those of the whole cluster near them.
 
-        Raises: StoreError.
+        The oldest come first. Of each kind there are at most `most`, and of the group's own at most
+        `EVENTS_BYTES_MAX`: a large group has large events. Topics that come and go all day leave room for the
+        group. Raises: StoreError.
         """
-        rows = self._rows(
-            "SELECT event FROM events WHERE cluster = ? AND group_id IN (?, ?) AND at_ms >= ?"
-            " ORDER BY at_ms DESC, id DESC LIMIT ?",
-            *(cluster, group_id, CLUSTER_WIDE, since_ms, most),
+        question = "SELECT at_ms, id, event FROM events WHERE cluster = ? AND group_id = ?"
+        newest = "AND at_ms >= ? AND at_ms < ? ORDER BY at_ms DESC, id DESC"
+        rows: list[tuple[int, int, AnyObserved]] = []
+        size_bytes = 0
+        for at_ms, number, event in self._each(
+            f"{question} {newest} LIMIT ?", cluster, group_id, since_ms, until_ms, most
+        ):
+            size_bytes += len(event)
+            if rows and size_bytes > EVENTS_BYTES_MAX:
+                break
+            rows.append((at_ms, number, self._event(event)))
+        if rows and group_id != CLUSTER_WIDE:
+            times = [row[0] for row in reversed(rows)]
+            from_ms = max(times[0] - NEAR_MS, since_ms)
+            wide = (cluster, CLUSTER_WIDE, from_ms, until_ms)
+            after = self._rows(f"{question} AND at_ms >= ? ORDER BY at_ms, id LIMIT 1", *wide[:2], until_ms)
+            seen = chain(after, self._each(f"{question} {newest}", *wide))
+            near = ((*row[:2], self._event(row[2])) for row in islice(seen, WIDE_READ_MAX))
+            rows += islice((row for row in near if _is_near(row[2], times)), most)
+        return [event for _, _, event in sorted(rows, key=itemgetter(0, 1))]
+
+    def count(self, cluster: str, group_id: str, *, since_ms: int, until_ms: int, most: int) -> int:
+        """Return how many events of a group are in this time, up to `most`. Raises: StoreError."""
+        question = (
+            "SELECT COUNT(*) FROM (SELECT 1 FROM events"
+            " WHERE cluster = ? AND group_id = ? AND at_ms >= ? AND at_ms < ? LIMIT ?)"
         )
+        ((count,),) = self._rows(question, cluster, group_id, since_ms, until_ms, most)
+        number: int = count
+        return number
+
+    def _event(self, value: bytes) -> AnyObserved:
         try:
-            return [read_observed(row[0]) for row in reversed(rows)]
+            return read_observed(value)
         except msgspec.DecodeError as error:
             raise StoreError(f"{self._path} has an event that this kohort does not know: {error}") from None
 
@@ -243,3 +284,10 @@ class Store:
             with suppress(sqlite3.OperationalError):  # In use: the next round does it.
                 run("PRAGMA incremental_vacuum").fetchall()
         return dropped
+
+
+def _is_near(event: AnyObserved, times: Sequence[int]) -> bool:
+    """Whether a change of topics may have been near one of these times, the oldest first."""
+    since_ms = event.since_ms if isinstance(event, TopicsChanged) else event.at_ms
+    index = bisect_left(times, since_ms - NEAR_MS)
+    return index < len(times) and times[index] <= event.at_ms + NEAR_MS

@@ -10,7 +10,7 @@ import pytest
 
 from kohort.broker.explain.findings import Explanation
 from kohort.broker.explain.observed.events import AnyObserved, GroupChanged, TopicsChanged
-from kohort.broker.explain.observed.explaining import explain
+from kohort.broker.explain.observed.explaining import LOOK_BACK_MS, explain
 from kohort.client import PartitionInfo, TopicDescription
 from kohort.client.values import Node
 from kohort.observe import known
@@ -147,13 +147,13 @@ def test_a_long_storm_is_explained_from_its_newest_events_and_once_for_each(
     first = told()
     assert first == told()
     assert explained == [known.EVENTS_MAX]
-    assert first["explained_since_ms"] == MIDNIGHT + 5_000 * 500
+    assert first["explained_since_ms"] == MIDNIGHT + 5_000 * 500 + LOOK_BACK_MS
     assert items(first, "rebalances")
     store = Store(observer.store_path)
     now_ms += 5_000
     store.save("c", {}, [GroupNews(CLUSTER_WIDE, b"", [TopicsChanged(at_ms=now_ms, since_ms=now_ms - 1)])])
     store.close()
-    assert told()["explained_since_ms"] == MIDNIGHT + 5_000 * 501
+    assert told()["explained_since_ms"] == MIDNIGHT + 5_000 * 500 + LOOK_BACK_MS
     assert len(explained) == 2
     hour = msgspec.json.decode(pages.page("/api/v1/live/group?id=g&hours=1").body, type=dict[str, object])
     assert hour["explained_since_ms"] is None, "all of it is explained"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kohort.broker.explain.observed.events import CoordinatorMoved, TopicsChanged
-from kohort.observe.store import CLUSTER_WIDE, SCHEMA, GroupNews, Store, StoreError
+from kohort.observe.store import CLUSTER_WIDE, NEAR_MS, SCHEMA, GroupNews, Store, StoreError
 
 WRITER = """
 import sys
@@ -40,11 +40,53 @@ def test_what_is_saved_is_there_for_the_next_process(tmp_path: Path) -> None:
     assert again.cluster_state("c") == b"look"
     assert again.events("c", "g") == [moved(5), topics, moved(9)]
     assert again.events("c", "g", since_ms=8) == [moved(9)]
-    assert again.events("c", "g", most=1) == [moved(9)]
+    assert again.events("c", "g", most=1) == [topics, moved(9)]
+    assert again.events("c", "g", until_ms=9) == [moved(5), topics]
+    assert again.events("c", "h") == []
     assert again.positions("another cluster") == {}
     again.save("c", {}, [GroupNews("g", None, [])])
     assert dict(again.groups("c")) == {"h": b"other"}
     again.close()
+
+
+def test_topics_that_come_and_go_all_day_leave_room_for_a_group(tmp_path: Path) -> None:
+    store = Store(tmp_path / "o.db")
+    topics = [TopicsChanged(at_ms=at_ms, since_ms=at_ms - 1, created=("t",)) for at_ms in range(1, 5_000)]
+    far = [
+        TopicsChanged(at_ms=2 * NEAR_MS + each.at_ms, since_ms=2 * NEAR_MS, created=("far",))
+        for each in topics
+    ]
+    store.save(
+        "c", {}, [GroupNews(CLUSTER_WIDE, b"", [*topics, *far]), GroupNews("g", b"", [moved(1), moved(2)])]
+    )
+    found = store.events("c", "g", most=100)
+    assert [each for each in found if isinstance(each, CoordinatorMoved)] == [moved(1), moved(2)]
+    assert len(found) == 102
+    assert not any(isinstance(each, TopicsChanged) and each.created == ("far",) for each in found)
+    store.close()
+
+
+def test_topics_that_changed_while_nobody_observed_are_near_all_of_that_time(tmp_path: Path) -> None:
+    store = Store(tmp_path / "o.db")
+    late = TopicsChanged(at_ms=9 * NEAR_MS, since_ms=1, deleted=("t",))
+    later = TopicsChanged(at_ms=9 * NEAR_MS + 1, since_ms=9 * NEAR_MS, deleted=("u",))
+    store.save("c", {}, [GroupNews("g", b"", [moved(NEAR_MS)]), GroupNews(CLUSTER_WIDE, b"", [late, later])])
+    assert store.events("c", "g") == [moved(NEAR_MS), late]
+    assert store.events("c", "g", until_ms=2 * NEAR_MS) == [moved(NEAR_MS), late]
+    store.close()
+
+
+def test_large_events_are_fewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path / "o.db")
+    store.save("c", {}, [GroupNews("g", b"", [moved(at_ms) for at_ms in range(100, 200)])])
+    size_bytes = len(b'{"event":"CoordinatorMoved","at_ms":150,"node_id":2,"former_node_id":1}')
+    monkeypatch.setattr("kohort.observe.store.EVENTS_BYTES_MAX", 10 * size_bytes)
+    assert store.events("c", "g") == [moved(at_ms) for at_ms in range(190, 200)]
+    monkeypatch.setattr("kohort.observe.store.EVENTS_BYTES_MAX", 1)
+    assert store.events("c", "g") == [moved(199)]
+    assert store.count("c", "g", since_ms=0, until_ms=1_000, most=1_000) == 100
+    assert store.count("c", "g", since_ms=150, until_ms=160, most=3) == 3
+    store.close()
 
 
 @pytest.mark.parametrize("seed", range(3))
