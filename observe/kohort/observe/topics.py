@@ -84,6 +84,7 @@ def coordinators_moved(
                 node_id=node_id,
                 former_node_id=former,
                 is_former_gone=former not in now.brokers,
+                since_ms=before.at_ms,
             )
             yield group_id, event
 

@@ -7,6 +7,7 @@ import msgspec
 from kohort.broker.explain.findings import Finding, FindingKind, Likelihood
 from kohort.broker.explain.observed.departures import RETURN_MS_MAX, departure_findings
 from kohort.broker.explain.observed.events import (
+    CoordinatorMoved,
     GroupChanged,
     Grown,
     ObservedMember,
@@ -30,17 +31,17 @@ def change_findings(
     earlier: Changes,
     later: Changes,
     topics: Topics,
-    coordinator_moves_ms: Sequence[int] = (),
+    coordinator_moves: Sequence[CoordinatorMoved] = (),
 ) -> list[Finding]:
     """Return the causes of one change; `earlier` and `later` have the oldest first."""
-    recent = [each for each in topics if -TOPIC_MS_MAX <= each.since_ms - change.at_ms <= 0]
+    recent = [each for each in topics if each.may_be_between(change.at_ms - TOPIC_MS_MAX, change.at_ms)]
     returned = _instances(each.member for each in change.gone) & _instances(change.joined)
     gone = [each for each in change.gone if each.member.group_instance_id not in returned]
     joined = [each for each in change.joined if each.group_instance_id not in returned]
     found = [*_assignor(change), *_topology(change), *_subscriptions(change, (*earlier, *later), recent)]
     found += [_returned(change, each) for each in sorted(returned)[:MEMBERS_TOLD]]
     for departure in gone[:MEMBERS_TOLD]:
-        found += departure_findings(change, departure, later, coordinator_moves_ms)
+        found += departure_findings(change, departure, later, coordinator_moves)
     found += [_joined(change, each, earlier) for each in joined[:MEMBERS_TOLD]]
     found += _topics(change, earlier, recent)
     if not found and change.former_generation_id >= 0:
@@ -142,12 +143,21 @@ def _resubscription(
     deleted = {topic for each in recent for topic in each.deleted}
     if not (created.issuperset(changed.added) and deleted.issuperset(changed.dropped)):
         yield own
-    elif not changed.added or _is_everybody(change, changed, others):
+    elif not _is_long_unseen(changed, recent) and (
+        not changed.added or _is_everybody(change, changed, others)
+    ):
         yield from by_topics
-    else:  # The others may look for topics later.
+    else:  # The others may look for topics later, or the topics have been there for long.
         yield from (
             msgspec.structs.replace(each, likelihood=Likelihood.POSSIBLE) for each in (own, *by_topics)
         )
+
+
+def _is_long_unseen(changed: Resubscription, recent: list[TopicsChanged]) -> bool:
+    """Whether topics of a subscription came or went while nobody observed the cluster for long."""
+    topics = {*changed.added, *changed.dropped}
+    seen = [each for each in recent if not topics.isdisjoint((*each.created, *each.deleted))]
+    return any(each.at_ms - each.since_ms > TOPIC_MS_MAX for each in seen)
 
 
 def _joined_ms(member_id: str, others: Changes) -> int:
@@ -212,6 +222,9 @@ def _grown(
         elif not told and _is_second_step(change, earlier):
             sure = Likelihood.POSSIBLE
             told = ["partitions that a member has yet to give up are assigned in the next generation"]
+        if any(grown.topic in each.created for each in recent):
+            text = f"{grown.topic} was deleted and made anew, with {grown.after} partitions"
+            return Finding(FindingKind.TOPIC_CREATED, Likelihood.LIKELY, text, tuple(evidence), grown.topic)
         text = f"partitions were added to {grown.topic}: {grown.before} before, {grown.after} now"
         return Finding(FindingKind.PARTITIONS_ADDED, sure, text, (*evidence, *told), grown.topic)
     if not grown.before and not change.joined and not change.resubscribed:

@@ -14,7 +14,12 @@ nothing was left to read.
 from collections.abc import Iterator, Sequence
 
 from kohort.broker.explain.findings import Finding, FindingKind, Likelihood
-from kohort.broker.explain.observed.events import Departure, GroupChanged, ObservedMember
+from kohort.broker.explain.observed.events import (
+    CoordinatorMoved,
+    Departure,
+    GroupChanged,
+    ObservedMember,
+)
 from kohort.broker.explain.words import duration, member_name
 
 RETURN_MS_MAX = 600_000
@@ -34,15 +39,12 @@ def departure_findings(
     change: GroupChanged,
     departure: Departure,
     later: Sequence[GroupChanged],
-    coordinator_moves_ms: Sequence[int] = (),
+    coordinator_moves: Sequence[CoordinatorMoved] = (),
 ) -> list[Finding]:
-    """Return why this member may be gone, the most likely cause first.
-
-    `coordinator_moves_ms`: when the group was seen to have another coordinator.
-    """
+    """Return why this member may be gone, the most likely cause first."""
     earliest_ms = change.at_ms - _session_ms(change, departure) - LOOK_MS_MAX
     since_ms, until_ms = max(departure.last_commit_ms, earliest_ms), change.at_ms + LOOK_MS_MAX
-    was_moved = any(since_ms <= each <= until_ms for each in coordinator_moves_ms)
+    was_moved = any(each.may_be_between(since_ms, until_ms) for each in coordinator_moves)
     facts = _Facts(change, departure, _returned_ms(change, departure.member, later), was_moved=was_moved)
     if facts.is_put_out:
         return [facts.put_out()]

@@ -194,13 +194,25 @@ class TopicsChanged(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True
     deleted: tuple[str, ...] = ()
     grown: tuple[Grown, ...] = ()
 
+    def may_be_between(self, begin_ms: int, end_ms: int) -> bool:
+        """Whether the topics may have changed in that time: long ones pass while nobody observes."""
+        return self.since_ms <= end_ms and begin_ms <= self.at_ms
+
 
 class CoordinatorMoved(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):
-    """Another broker leads the partition of `__consumer_offsets` that the group is in."""
+    """Another broker leads the partition of `__consumer_offsets` that the group is in.
+
+    `since_ms`: the previous observation; 0 where it is not known.
+    """
 
     node_id: int
     former_node_id: int
     is_former_gone: bool = False
+    since_ms: int = TIMES_UNKNOWN
+
+    def may_be_between(self, begin_ms: int, end_ms: int) -> bool:
+        """Whether the coordinator may have moved in that time."""
+        return (self.since_ms or self.at_ms) <= end_ms and begin_ms <= self.at_ms
 
 
 class TransactionHolder(msgspec.Struct, frozen=True, array_like=True):

@@ -7,7 +7,7 @@ import msgspec
 
 from kohort.broker.explain.findings import Explanation, Finding, FindingKind, Likelihood, in_order
 from kohort.broker.explain.observed.changes import change_findings
-from kohort.broker.explain.observed.departures import RETURN_MS_MAX
+from kohort.broker.explain.observed.departures import LOOK_MS_MAX, RETURN_MS_MAX
 from kohort.broker.explain.observed.endings import storm_ending, with_endings
 from kohort.broker.explain.observed.events import (
     AnyObserved,
@@ -33,6 +33,7 @@ from kohort.broker.explain.observed.patterns import (
     same_instance,
     two_applications,
 )
+from kohort.broker.explain.words import duration
 
 LOOK_BACK_MS = POISON_MS_MAX
 """No rule looks at changes that are older, except at the last one before."""
@@ -48,8 +49,8 @@ def explain(events: Iterable[AnyObserved]) -> list[Explanation]:
     changes = [each for each in history if isinstance(each, GroupChanged)]
     topics = [each for each in history if isinstance(each, TopicsChanged)]
     times = [each.at_ms for each in changes]
-    coordinator_moves_ms = [each.at_ms for each in history if isinstance(each, CoordinatorMoved)]
-    told = _changes(changes, times, topics, coordinator_moves_ms)
+    coordinator_moves = [each for each in history if isinstance(each, CoordinatorMoved)]
+    told = _changes(changes, times, topics, coordinator_moves)
     returns: list[StaticMemberReturned] = []
     for each in history:
         if isinstance(each, StaticMemberReturned):
@@ -86,14 +87,14 @@ def _changes(
     changes: Sequence[GroupChanged],
     times: Sequence[int],
     topics: Sequence[TopicsChanged],
-    coordinator_moves_ms: Sequence[int],
+    coordinator_moves: Sequence[CoordinatorMoved],
 ) -> list[Explanation]:
     """Return the explanations of all changes. `times` are those of the changes, in order."""
     told: list[Explanation] = []
     begin = 0
     for run in runs(changes):
         found = [
-            _change_findings(changes, times, index, topics, coordinator_moves_ms)
+            _change_findings(changes, times, index, topics, coordinator_moves)
             for index in range(begin, begin + len(run))
         ]
         whole = run_finding(run, changes[max(begin - NEAR_MAX, 0) : begin])
@@ -113,7 +114,7 @@ def _change_findings(
     times: Sequence[int],
     index: int,
     topics: Sequence[TopicsChanged],
-    coordinator_moves_ms: Sequence[int],
+    coordinator_moves: Sequence[CoordinatorMoved],
 ) -> list[Finding]:
     """Return the findings of one change, the root cause first."""
     change = changes[index]
@@ -122,7 +123,7 @@ def _change_findings(
     end = min(bisect_right(times, change.at_ms + LOOK_AHEAD_MS), index + NEAR_MAX)
     earlier, later = changes[begin:index], changes[index + 1 : end]
     behind = [poison(change, earlier), two_applications(change, earlier)]
-    found = change_findings(change, earlier, later, topics, coordinator_moves_ms)
+    found = change_findings(change, earlier, later, topics, coordinator_moves)
     return [*(each for each in behind if each is not None), *found]
 
 
@@ -182,10 +183,12 @@ def _returned(event: StaticMemberReturned, earlier: Sequence[StaticMemberReturne
 
 def _coordinator_moved(event: CoordinatorMoved) -> Explanation:
     gone = f", and broker {event.former_node_id} is not in the cluster" if event.is_former_gone else ""
+    passed_ms = event.at_ms - (event.since_ms or event.at_ms)
+    unseen = [f"the look before was {duration(passed_ms)} earlier"] if passed_ms > LOOK_MS_MAX else []
     finding = Finding(
         FindingKind.COORDINATOR_MOVED,
         Likelihood.CERTAIN,
         f"broker {event.node_id} coordinates the group instead of broker {event.former_node_id}",
-        (f"it leads the group's partition of __consumer_offsets{gone}",),
+        (f"it leads the group's partition of __consumer_offsets{gone}", *unseen),
     )
     return Explanation(event.at_ms, event.at_ms, (finding,))

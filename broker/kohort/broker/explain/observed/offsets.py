@@ -24,7 +24,9 @@ NEW_OWNER_MS_MAX = 60_000
 def removal_findings(event: OffsetsRemoved, topics: Sequence[TopicsChanged]) -> list[Finding]:
     """Return why offsets are gone, the most likely cause first."""
     count = _partitions(event.partitions)
-    near = [each for each in topics if abs(each.at_ms - event.at_ms) <= TOPIC_MS_MAX]
+    near = [
+        each for each in topics if each.may_be_between(event.at_ms - TOPIC_MS_MAX, event.at_ms + TOPIC_MS_MAX)
+    ]
     deleted = {topic for each in near for topic in each.deleted}
     told = ", ".join(event.topics[:MOVES_TOLD])
     if deleted.issuperset(event.topics):

@@ -504,10 +504,10 @@ def test_a_long_history_is_explained_in_time_for_its_length(monkeypatch: pytest.
         earlier: Sequence[GroupChanged],
         later: Sequence[GroupChanged],
         topics: Sequence[TopicsChanged],
-        coordinator_moves_ms: Sequence[int],
+        coordinator_moves: Sequence[CoordinatorMoved],
     ) -> list[Finding]:
         seen.append((len(earlier), len(later)))
-        return change_findings(change, earlier, later, topics, coordinator_moves_ms)
+        return change_findings(change, earlier, later, topics, coordinator_moves)
 
     monkeypatch.setattr(explaining, "change_findings", counted)
     minute_ms, hour_ms = 60_000, 3_600_000

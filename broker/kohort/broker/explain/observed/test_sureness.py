@@ -370,3 +370,47 @@ def test_of_several_partitions_that_stand_still_the_one_that_has_for_longest_has
     found = first(*events)
     assert named(found) == (FindingKind.POISON_RECORD, Likelihood.LIKELY)
     assert found.about == "t-1"
+
+
+HOUR = 3_600_000
+
+
+def test_silence_is_no_death_where_the_coordinator_may_have_moved_unseen() -> None:
+    """The observer was down, or got no answer: it sees the move long after it."""
+    silent = changed(gone=(gone(silent_ms=SESSION + 1_000),), others_commit_ms=NOW)
+    moved = CoordinatorMoved(at_ms=NOW + HOUR, node_id=2, former_node_id=1, since_ms=NOW - HOUR)
+    told = explain([silent, moved])
+    assert {each.likelihood for each in told[0].findings} == {Likelihood.POSSIBLE}
+    assert told[1].findings[0].evidence[-1] == "the look before was 120 min earlier"
+    later = CoordinatorMoved(at_ms=NOW + HOUR, node_id=2, former_node_id=1, since_ms=NOW + HOUR - 10_000)
+    told = explain([silent, later])
+    assert named(told[0].findings[0]) == (FindingKind.MEMBER_EXPIRED, Likelihood.LIKELY)
+    assert len(told[1].findings[0].evidence) == 1
+
+
+def test_offsets_of_a_topic_that_was_deleted_while_nobody_observed_were_deleted_by_nobody() -> None:
+    early = removed(empty_since_ms=NOW - 60_000)
+    seen = TopicsChanged(at_ms=NOW + 3 * HOUR, since_ms=NOW - HOUR, deleted=("t",))
+    assert named(first(early, seen)) == (FindingKind.TOPIC_DELETED, Likelihood.LIKELY)
+    before = TopicsChanged(at_ms=NOW - HOUR, since_ms=NOW - 3 * HOUR, deleted=("t",))
+    assert named(first(before, early)) == (FindingKind.OFFSETS_DELETED, Likelihood.LIKELY)
+
+
+def test_a_topic_that_came_while_nobody_observed_may_have_changed_a_subscription() -> None:
+    one, other = Resubscription("a", "app-1", ("t2",)), Resubscription("b", "app-2", ("t2",))
+    change = changed(members=2, resubscribed=(one, other))
+    seen = TopicsChanged(at_ms=NOW + HOUR, since_ms=NOW - HOUR, created=("t2",))
+    assert {named(each) for each in only(change, seen).findings} == {
+        (FindingKind.SUBSCRIPTION_CHANGED, Likelihood.POSSIBLE),
+        (FindingKind.TOPIC_CREATED, Likelihood.POSSIBLE),
+    }
+    soon = TopicsChanged(at_ms=NOW + 5_000, since_ms=NOW - 5_000, created=("t2",))
+    assert named(first(change, soon)) == (FindingKind.TOPIC_CREATED, Likelihood.LIKELY)
+
+
+def test_a_topic_that_was_made_anew_with_more_partitions_did_not_get_more() -> None:
+    change = changed(grown=(Grown("t", 4, 6),))
+    seen = TopicsChanged(at_ms=NOW - 3_000, since_ms=NOW - 13_000, created=("t",), deleted=("t",))
+    found = first(seen, change)
+    assert named(found) == (FindingKind.TOPIC_CREATED, Likelihood.LIKELY)
+    assert found.text == "t was deleted and made anew, with 6 partitions"
