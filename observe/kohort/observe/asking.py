@@ -37,7 +37,7 @@ class Asker:
         self._limits = limits
         self._stopping = stopping
         self._next_settings = 0.0
-        self._last_group = self._last_share_group = ""
+        self._last_group = self._last_share_group = self._last_setting = ""
         self._looks = 0
 
     def run(self) -> None:
@@ -65,6 +65,7 @@ class Asker:
         self._looks += 1
         if self._looks % STABLE_LOOKS == 0 and TRANSACTIONS_TOPIC in seen.look.partition_counts:
             self._ask_transactions(seen.leaders)
+        self._ask_group_settings()
         if status.reads_records:
             self._ask_share_groups()
         else:
@@ -135,6 +136,20 @@ class Asker:
                 if offsets is not None and is_there:  # It may have been deleted meanwhile.
                     end_offset, now_ms = watched.facts.end_offset, watched.now_ms()
                     take_share_offsets(watched.records.group(group_id), offsets, end_offset, now_ms)
+
+    def _ask_group_settings(self) -> None:
+        """Ask a group with epochs for its session timeout: each has its turn, the new ones first."""
+        watched = self._watched
+        with watched.lock:
+            kinds = {each: group.kind for each, group in watched.records.groups.items() if group.is_by_broker}
+            known = watched.facts.group_session_timeouts_ms
+            new = [each for each in kinds if each not in known]
+        for group_id in sorted(new)[:1] or self._next_groups(sorted(kinds), self._last_setting)[:1]:
+            self._last_setting = group_id
+            timeout_ms = self._questions.group_session_timeout_ms(group_id, kinds[group_id])
+            with watched.lock:
+                if group_id in watched.records.groups:
+                    known[group_id] = timeout_ms or 0
 
     def _next_groups(self, groups: list[str], last: str) -> list[str]:
         """Return the groups whose offsets are asked for at this look: each group has its turn."""

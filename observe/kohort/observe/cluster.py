@@ -40,6 +40,7 @@ OFFSETS_AT_ONCE = 5_000
 DEAD = "Dead"
 NOWHERE = -1
 REASON_LENGTH_MAX = 500
+DIGITS_MAX = 18
 
 Places = Iterable[tuple[str, int]]
 
@@ -149,7 +150,7 @@ class ClusterQuestions:
             entries: dict[str, ConfigEntry] | None = self._allowed("DescribeConfigs", ask)
             if not entries:
                 continue
-            values = {name: int(entries[name].value or 0) for name in _SETTINGS if name in entries}
+            values = {name: _number(entries[name]) for name in _SETTINGS if name in entries}
             facts.offsets_retention_ms = values.get(RETENTION, 0) * MINUTE_MS or facts.offsets_retention_ms
             facts.session_timeout_ms = values.get(SESSION, 0) or facts.session_timeout_ms
             facts.share_session_timeout_ms = values.get(SHARE_SESSION, 0) or facts.share_session_timeout_ms
@@ -158,6 +159,16 @@ class ClusterQuestions:
             )
             facts.transaction_timeout_ms_max = values.get(TRANSACTION, 0) or facts.transaction_timeout_ms_max
             return
+
+    def group_session_timeout_ms(self, group_id: str, kind: str) -> int | None:
+        """Return the session timeout of a group with epochs, None where that may not be known."""
+        self._pace.wait()
+        ask = partial(self._admin.describe_configs, ResourceType.GROUP, group_id)
+        entries: dict[str, ConfigEntry] | None = self._allowed("DescribeConfigs of groups", ask)
+        name = f"{kind}.session.timeout.ms"
+        if entries is None or name not in entries:
+            return None
+        return _number(entries[name])
 
     def groups(self, known: Iterable[str]) -> Iterator[Described]:
         """Yield the listed groups and the `known` ones, some at a time. Raises: KohortError.
@@ -218,6 +229,12 @@ class ClusterQuestions:
             return None
         self.refused.pop(name, None)
         return answer
+
+
+def _number(entry: ConfigEntry) -> int:
+    """Return a setting that is a number; 0 for one that is hidden, or that a service has in its own form."""
+    text = (entry.value or "").strip()
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= DIGITS_MAX else 0
 
 
 def _answers(ask: Callable[[], dict[str, T]]) -> tuple[dict[str, T], dict[str, KohortError]]:

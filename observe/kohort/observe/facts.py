@@ -18,6 +18,8 @@ class Facts(msgspec.Struct):
     """Of consumer groups: group.consumer.session.timeout.ms."""
     share_session_timeout_ms: int = 0
     streams_session_timeout_ms: int = 0
+    group_session_timeouts_ms: dict[str, int] = {}
+    """Of groups with epochs, as far as asked: a group may have its own."""
     transaction_timeout_ms_max: int = 0
     """transaction.max.timeout.ms: a coordinator aborts what is open for longer."""
     ends: dict[str, dict[int, int]] = {}
@@ -26,8 +28,11 @@ class Facts(msgspec.Struct):
     knows_all_groups: bool = False
     """Whether a group that is met for the first time is a new one: the log was read to its end before."""
 
-    def session_timeout_of(self, kind: str) -> int:
+    def session_timeout_of(self, kind: str, group_id: str) -> int:
         """Return the session timeout of the members of a group with epochs, 0 where it is not known."""
+        own_ms = self.group_session_timeouts_ms.get(group_id, 0)
+        if own_ms:
+            return own_ms
         timeouts = {SHARE: self.share_session_timeout_ms, STREAMS: self.streams_session_timeout_ms}
         return timeouts.get(kind, self.session_timeout_ms)
 

@@ -278,11 +278,15 @@ class ObservedGroup:
             moved=moved(old, new),
             advanced=self.advanced,
             others_commit_ms=self._last_commit_ms(new) if gone else 0,
-            session_timeout_ms=self._facts.session_timeout_of(self.kind) if self.is_by_broker else 0,
+            session_timeout_ms=self._session_timeout_ms(),
             is_by_broker=self.is_by_broker,
             is_metadata_changed=is_metadata_changed,
             group_type=self.kind if self.is_by_broker else "",
         )
+
+    def _session_timeout_ms(self) -> int:
+        """Return the session timeout of all members; 0 for a classic group, where each has its own."""
+        return self._facts.session_timeout_of(self.kind, self.group_id) if self.is_by_broker else 0
 
     def _departures(self, old: Snapshot, gone: list[ObservedMember]) -> tuple[Departure, ...]:
         """Return what is known of members that are gone, with their first partitions."""

@@ -2,19 +2,26 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from uuid import UUID
 
 import pytest
 
-from kohort.broker.explain.observed.events import TopicsChanged
-from kohort.client import UnsupportedVersionError
-from kohort.client.admin_values import ClusterDescription
+from kohort.broker.explain.observed.events import GroupChanged, TopicsChanged
+from kohort.client import BrokerError, ConfigEntry, ResourceType, UnsupportedVersionError
+from kohort.client.admin_values import ClusterDescription, ConfigSource
+from kohort.observe.asking import Asker
 from kohort.observe.cluster import Seen
+from kohort.observe.facts import Facts
+from kohort.observe.group import ObservedGroup
 from kohort.observe.observer import Observer, Target, cluster_name
-from kohort.observe.pace import Limits
+from kohort.observe.pace import Limits, Pace
+from kohort.observe.snapshots import Snapshot
 from kohort.observe.store import CLUSTER_WIDE, Store
-from kohort.observe.test_observer import NOW, FakeAdmin, watched
+from kohort.observe.test_observer import NOW, FakeAdmin, questions_of, watched
 from kohort.observe.topics import ClusterLook
+from kohort.observe.watched import Watched
+from kohort.protocol.errors import ErrorCode
 
 
 @pytest.fixture
@@ -143,3 +150,72 @@ def test_the_history_of_a_cluster_without_an_id_goes_on_under_its_plain_name(
         None,
         True,
     )
+
+
+def entry(name: str, value: str | None) -> ConfigEntry:
+    return ConfigEntry(name, value, ConfigSource.DEFAULT_CONFIG, is_read_only=False, is_sensitive=False)
+
+
+class Configured(FakeAdmin):
+    """A cluster with settings of its brokers and groups; None for a group whose settings are refused."""
+
+    def __init__(self, **broker: str | None) -> None:
+        super().__init__()
+        self.broker = {name.replace("_", "."): value for name, value in broker.items()}
+        self.timeouts: dict[str, str | None] = {}
+
+    def describe_configs(self, resource: object, name: object = "") -> dict[str, ConfigEntry]:  # type: ignore[override]  # As the client has it.
+        if resource is not ResourceType.GROUP:
+            return {each: entry(each, value) for each, value in self.broker.items()}
+        self.calls.append(f"settings of {name}")
+        if self.timeouts[str(name)] is None:
+            raise BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return {"consumer.session.timeout.ms": entry("consumer.session.timeout.ms", self.timeouts[str(name)])}
+
+
+@pytest.mark.parametrize("value", [None, "", "a week", "-1", "1.5", "\u0661", "9" * 40])
+def test_a_setting_that_is_no_number_is_not_known(value: str | None) -> None:
+    admin = Configured(offsets_retention_minutes=value, group_consumer_session_timeout_ms=" 45000 ")
+    facts = Facts()
+    questions_of(admin).settings([1], facts)
+    assert (facts.offsets_retention_ms, facts.session_timeout_ms) == (0, 45_000)
+
+
+def asking(admin: FakeAdmin, found: Watched) -> Asker:
+    return Asker(found, questions_of(admin), Pace(1e6, Event()), Limits(), Event())
+
+
+def test_groups_with_epochs_are_asked_for_their_own_session_timeouts_in_turn(store: Store) -> None:
+    admin, found = Configured(group_consumer_session_timeout_ms="45000"), watched()
+    admin.timeouts = {"a": "10000", "b": "45000", "refused": None}
+    for group_id in (*admin.timeouts, "classic"):
+        group = found.records.group(group_id)
+        group.is_by_broker = group_id != "classic"
+        group.commit("t", 0, 5, NOW)
+    asker = asking(admin, found)
+    for _ in range(5):
+        asker.ask()
+    assert [each for each in admin.calls if each.startswith("settings")] == [
+        f"settings of {each}" for each in ("a", "b", "refused", "a", "b")
+    ]
+    timeouts = {each: found.facts.session_timeout_of("consumer", each) for each in ("a", "b", "refused")}
+    assert timeouts == {"a": 10_000, "b": 45_000, "refused": 45_000}
+    found.save(store)
+    again = watched()
+    again.restore(store)
+    assert again.facts.group_session_timeouts_ms == found.facts.group_session_timeouts_ms
+    group = found.records.group("a")
+    group.remove("t", 0, NOW)
+    group.settle()
+    found.save(store)
+    assert "a" not in found.facts.group_session_timeouts_ms
+
+
+def test_a_member_of_a_group_with_its_own_session_timeout_dies_by_that() -> None:
+    group = ObservedGroup("g", Facts(session_timeout_ms=45_000, group_session_timeouts_ms={"g": 10_000}))
+    group.is_by_broker = True
+    group.become(Snapshot(1, NOW))
+    group.become(Snapshot(2, NOW + 1_000))
+    (event,) = group.events
+    assert isinstance(event, GroupChanged)
+    assert event.session_timeout_ms == 10_000

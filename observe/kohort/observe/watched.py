@@ -74,6 +74,7 @@ class SavedCluster(msgspec.Struct):
     look: ClusterLook
     knows_all_groups: bool
     reads_records: bool
+    group_session_timeouts_ms: dict[str, int] = {}
 
 
 class Watched:
@@ -110,6 +111,7 @@ class Watched:
                 saved = msgspec.msgpack.decode(former, type=SavedCluster)
                 self.look, self.facts.knows_all_groups = saved.look, saved.knows_all_groups
                 self.status.reads_records = saved.reads_records
+                self.facts.group_session_timeouts_ms = saved.group_session_timeouts_ms
                 self.facts.topic_names = {UUID(each): name for name, each in saved.look.topic_ids.items()}
             for group_id, state in store.groups(cluster):
                 self.records.restore(group_id, state)
@@ -142,8 +144,14 @@ class Watched:
             for group in news:
                 if group.state is None:
                     self.lags.forget(group.group_id)
+                    self.facts.group_session_timeouts_ms.pop(group.group_id, None)
             positions = dict(self.positions)
-            saved = SavedCluster(self.look, self.facts.knows_all_groups, self.status.reads_records)
+            saved = SavedCluster(
+                self.look,
+                self.facts.knows_all_groups,
+                self.status.reads_records,
+                self.facts.group_session_timeouts_ms,
+            )
             state = msgspec.msgpack.encode(saved)
             told_ms, is_caught_up = self._told_ms, self.status.is_caught_up
         if told_ms:
