@@ -292,10 +292,9 @@ class Journal:
                 self._named.update(each.log.log_id for each in written)  # They may still be there.
                 raise self._fail(error) from error
             for each in written:
-                log = each.log
-                self._ends[log.log_id] = log, each.batches[-1].last_offset + 1
-        for each in written:
-            each.log.became_durable(each.batches[-1].last_offset + 1)
+                log, end_offset = each.log, each.batches[-1].last_offset + 1
+                self._ends[log.log_id] = log, end_offset
+                log.became_durable(end_offset)
 
     def _check_follows(self, written: Written) -> None:
         """Assert that everything before is on the disk: after a crash nothing could follow a gap."""

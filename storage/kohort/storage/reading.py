@@ -35,7 +35,7 @@ class Slice(msgspec.Struct, frozen=True, gc=False):
         return self.keep.read_at(self.size_bytes, self.position)
 
 
-class Tail(NamedTuple):
+class Tail(msgspec.Struct, frozen=True, gc=False):
     """Where the written log ends: replaced as one, so that its three numbers belong together."""
 
     written_offset: int
@@ -70,7 +70,7 @@ def find_slice(
 
     With `whole` the first batch is never cut.
     """
-    written_offset, active, active_bytes = tail
+    written_offset, active, active_bytes = tail.written_offset, tail.segment, tail.size_bytes
     if offset >= end_offset or offset >= written_offset:
         return Slice(active.file.file_descriptor, active_bytes, 0, active.file)
     if offset >= active.base_offset:  # The usual case, without a loop.

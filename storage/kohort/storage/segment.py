@@ -352,13 +352,15 @@ class Segment:
     def must_roll_before(self, batch: StagedBatch, pending_bytes: int, config: LogConfig) -> bool:
         """Whether `batch` belongs into a new segment, `pending_bytes` being on their way into this one."""
         size = self.size_bytes + pending_bytes
+        if batch.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
         if not size:
-            return batch.last_offset - self.base_offset > MAX_RELATIVE_OFFSET
+            return False
+        size += len(batch.data)
         return (
-            size + len(batch.data) > config.segment_bytes
-            or size + len(batch.data) > _MAX_POSITION
+            size > config.segment_bytes
+            or size > _MAX_POSITION
             or batch.max_timestamp - self.first_timestamp > self.roll_ms(config)
-            or batch.last_offset - self.base_offset > MAX_RELATIVE_OFFSET
             or (self._next_index_bytes or self._ask_index_sizes()) > config.segment_index_bytes
         )
 

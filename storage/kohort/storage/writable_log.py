@@ -303,17 +303,17 @@ class WritableLog(ReadableLog):
         return segment
 
     def _sync(self) -> None:
-        written_offset, segment, size_bytes = self._tail
+        tail = self._tail
         try:
             self._name_folder()
-            segment.sync()
+            tail.segment.sync()
         except OSError:
             self._has_sync_failed = True
             raise
-        self._synced_bytes = size_bytes
-        self.flushed_offset = self.synced_offset = written_offset
-        if size_bytes - (0 if self._point is None else self._point.size_bytes) >= RECOVERY_STEP_BYTES:
-            self._mark_point(written_offset, segment)
+        self._synced_bytes = tail.size_bytes
+        self.flushed_offset = self.synced_offset = tail.written_offset
+        if tail.size_bytes - (0 if self._point is None else self._point.size_bytes) >= RECOVERY_STEP_BYTES:
+            self._mark_point(tail.written_offset, tail.segment)
 
     def _mark_point(self, offset: int, segment: Segment) -> None:
         """Let a start after a crash read only from here; everything before is synced. Raises: OSError."""

@@ -351,10 +351,11 @@ class Peer:
             self._encode_deferred()
         if not waiting or (answer := waiting[0].answer) is None:
             return b""
-        if len(waiting) == 1 and type(answer) is bytes and len(answer) <= JOINED_BYTES and not self.pieces:
+        size = len(answer)
+        if len(waiting) == 1 and type(answer) is bytes and size <= JOINED_BYTES and not self.pieces:
             # The usual case: one request at a time, with a short answer.
-            self.held_bytes -= waiting.pop().held_bytes + len(answer)
-            self.bytes_out += len(answer)
+            self.held_bytes -= waiting.pop().held_bytes + size
+            self.bytes_out += size
             return answer
         small: list[bytes] = []
         while waiting and (answer := waiting[0].answer) is not None:
