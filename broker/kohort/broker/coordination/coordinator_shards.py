@@ -24,6 +24,9 @@ KEYS_REMEMBERED_MAX = 100_000
 REMEMBERED_CHARACTERS_MAX = 500
 LOAD_PATIENCE_SECONDS = 1.0
 RELOAD_DELAYS_SECONDS = (0.1, 0.5, 2.0, 10.0)
+RELOAD_AGAIN_MS = 30_000
+"""When a load that has failed so often is tried again, unless a request has come: transactions have to end
+although nobody asks for them."""
 
 KeyT = TypeVar("KeyT")
 """The key of a shard: a group id, a transactional id, or a share partition."""
@@ -222,7 +225,7 @@ class CoordinatorShards(Generic[KeyT, CoreT]):
             self._services.workers.spawn(self._load, shard)
 
     async def _load(self, shard: Shard[CoreT]) -> None:
-        """Load a shard. A load that fails is tried again, ever later, and at last with the next request."""
+        """Load a shard. A load that fails is tried again, ever later; at last also with the next request."""
         try:
             for delay_seconds in (*RELOAD_DELAYS_SECONDS, None):
                 try:
@@ -240,6 +243,7 @@ class CoordinatorShards(Generic[KeyT, CoreT]):
                 shard.close()  # It may have failed late: then it serves already, and has set timers.
                 if delay_seconds is not None:
                     await self._services.workers.sleep(delay_seconds)
+            self._load_again_later(shard)
         finally:
             self.loading.discard(shard.index)
             if not self._is_wanted(shard):  # The partition has got another leader during the load.
@@ -248,6 +252,14 @@ class CoordinatorShards(Generic[KeyT, CoreT]):
             ended = self._load_ended.pop(shard.index, None)
             if ended is not None:
                 ended.set()
+
+    def _load_again_later(self, shard: Shard[CoreT]) -> None:
+        def due() -> None:
+            if self._shards.get(shard.index) is shard and shard.state is ShardState.CLOSED:
+                self._load_soon(shard)
+
+        key = self.topic, shard.index, "load"
+        self._services.timers.set(key, self.clock.now_ms() + RELOAD_AGAIN_MS, due)
 
     def _is_wanted(self, shard: Shard[CoreT]) -> bool:
         return self._others is None or (self._shards.get(shard.index) is shard and self.is_here(shard.index))
@@ -279,4 +291,5 @@ class CoordinatorShards(Generic[KeyT, CoreT]):
         for name in self._repeated:
             self._services.timers.cancel(name)
         for shard in self._shards.values():
+            self._services.timers.cancel((self.topic, shard.index, "load"))
             shard.close()

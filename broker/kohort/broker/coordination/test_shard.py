@@ -619,6 +619,32 @@ async def test_a_load_that_fails_at_its_end_leaves_no_serving_shard(
         assert await commit(client, 5) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
+async def test_a_load_that_has_failed_often_is_tried_again_without_a_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinator_shards, "RELOAD_DELAYS_SECONDS", ())
+    monkeypatch.setattr(coordinator_shards, "RELOAD_AGAIN_MS", 10)
+    failures = [StorageError("the disk")] * 3
+    load = Shard.load
+
+    async with running(tmp_path) as broker:
+        await prepared(broker)
+        shard = shard_of(broker)
+
+        async def load_at_last(each: GroupShard) -> None:
+            if each is shard and failures:
+                raise failures.pop()
+            await load(each)
+
+        monkeypatch.setattr(Shard, "load", load_at_last)
+        shard.close()
+        broker.group_shards.refresh()
+        with trio.fail_after(5):
+            while shard.state is not ShardState.ACTIVE:
+                await trio.sleep(0.005)
+        assert not failures
+
+
 async def test_a_topic_recreated_while_a_shard_was_away_has_no_offsets_of_the_old_one(
     tmp_path: Path,
 ) -> None:
