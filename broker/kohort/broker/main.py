@@ -164,7 +164,8 @@ def parse(argv: Sequence[str], program: str = "kohort serve") -> ServeOptions:
     add("--control", metavar="HOST:PORT", type=address, default=None,
         help="for tests, with --ephemeral: take orders over HTTP there: time, faults, barriers, expectations")  # fmt: skip  # noqa: E501
     add("--set", metavar="NAME=VALUE", type=setting, action="append", default=[], dest="settings",
-        help="one setting under Kafka's dotted name; more than one --set is fine")  # fmt: skip
+        help="one setting under Kafka's dotted name; more than one --set is fine; "
+        "the list of processes shows it: give secrets as NAME=${file:PATH} or NAME=${env:NAME}")  # fmt: skip
     add(
         "--log-format",
         choices=("console", "json"),
