@@ -109,17 +109,6 @@ def lose_id(world: World) -> None:
     (world.data.path / "t-0" / PARTITION_METADATA).write_bytes(b"")
 
 
-def test_records_in_the_journal_say_whose_a_folder_is_that_has_lost_its_id(
-    world: World, tmp_path: Path
-) -> None:
-    world.fill("t")
-    lose_id(world)
-    again = World(tmp_path, metadata=world.metadata)
-    assert folders(again) == ["t-0"]
-    assert again.partition("t").log.log_end_offset == 2
-    assert (tmp_path / "t-0" / PARTITION_METADATA).read_bytes()
-
-
 def test_a_folder_of_a_deleted_topic_that_has_lost_its_id_is_not_that_of_a_newer_one(
     world: World, tmp_path: Path
 ) -> None:
