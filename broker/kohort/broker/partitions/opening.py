@@ -154,11 +154,14 @@ class LogOpening:
             partition.open()
 
     async def ready(self, topic: str) -> None:
-        """Return when the new partitions of a topic are open, or have failed to open."""
+        """Return when the new partitions of a topic are open, or have failed to open. It holds no thread."""
         making = self._making.get(topic)
         if making is not None:
+            made = self._workers.event()
+            making.add_done_callback(lambda _: self._loop.post(made.set))
             if not making.done():
-                await self._workers.in_thread(making.result)
+                await made.wait()
+            making.result()
             if self._making.get(topic) is making:
                 del self._making[topic]
 

@@ -74,7 +74,10 @@ def test_logs_are_opened_at_first_use(tmp_path: Path) -> None:
 
 async def test_a_new_topic_is_ready_after_its_folders_are_created(world: World) -> None:
     world.create("t", 3)
-    await world.table.opening.ready("t")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.table.opening.ready, "t")
+        await trio.testing.wait_all_tasks_blocked()
+        world.run_posted()
     assert [partition.opened for partition in world.table] == [True, True, True]
     assert [(world.data.path / f"t-{index}").is_dir() for index in range(3)] == [True, True, True]
     await world.table.opening.ready("t")

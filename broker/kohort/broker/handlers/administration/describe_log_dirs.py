@@ -28,7 +28,7 @@ async def handle(
 ) -> DescribeLogDirsResponse:
     """Return the sizes of the files: they include everything on the disk."""
     wanted = _wanted(admin.metadata.snapshot(), message)
-    result = await admin.workers.in_thread(_measured, admin.data_path, wanted)
+    result = await admin.workers.in_thread(_measured, admin.data_path, wanted, limiter=admin.measuring)
     return DescribeLogDirsResponse(throttle_time_ms=0, results=(result,))
 
 

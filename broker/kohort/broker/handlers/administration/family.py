@@ -12,6 +12,9 @@ from kohort.broker.metadata.configs import Configs
 from kohort.broker.metadata.topics import Topics
 from kohort.broker.runtime.workers import Workers
 
+MEASURING_THREADS = 2
+"""Each reads the folders of all logs for a client: other work waits for threads, too."""
+
 
 class Administration(msgspec.Struct, frozen=True):
     """The cluster's facts, and how they are changed."""
@@ -30,3 +33,9 @@ class Administration(msgspec.Struct, frozen=True):
     """Takes a broker's registration away; None where there is one broker."""
     forget_life: Callable[[int], Awaitable[bool]] | None = None
     """Forgets the last registration of an unregistered broker without data."""
+    measuring: object = None
+    """The limiter of threads that measure logs."""
+
+    def __post_init__(self) -> None:
+        """Make the limiter."""
+        msgspec.structs.force_setattr(self, "measuring", self.workers.limiter(MEASURING_THREADS))
