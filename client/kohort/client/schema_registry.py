@@ -148,7 +148,7 @@ class SchemaRegistry:
                 connection = _connection(url, self._context, timeout_seconds or self._timeout_seconds)
                 response = _response(connection, url, method, path, content)
             except (OSError, HTTPException) as error:
-                failures.append(f"{urlsplit(url).hostname}: {error}")
+                failures.append(f"{urlsplit(url).netloc.rpartition('@')[2]}: {error}")
                 continue
             if failures:
                 self._urls = (url, *(each for each in urls if each != url))
