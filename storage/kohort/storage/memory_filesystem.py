@@ -126,6 +126,8 @@ class MemoryFileSystem:
         self.room_bytes: int | None = None  # None: the disk never fills.
         self.syncs_until_failure: int | None = None  # None: no sync fails.
         self.failures_behind_it = 0  # How many syncs after that one fail as well.
+        self.failing_folders: set[str] = set()
+        """Folders whose files can be neither opened nor synced."""
         self.interrupt: Callable[[], None] | None = None
         """Called before each operation: simulates other threads."""
         self.on_sync: Callable[[], None] | None = None
@@ -154,6 +156,9 @@ class MemoryFileSystem:
 
     def fail_sync_if_ordered(self, file: MemoryFile) -> None:
         """Raise EIO, as often as ordered. Unsynced bytes count as lost from then on."""
+        if self.failing_folders and self._is_in_failing_folder(file):
+            self.note(Operation("lost", file=file.number))
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
         if self.syncs_until_failure is None:
             return
         self.syncs_until_failure -= 1
@@ -162,6 +167,12 @@ class MemoryFileSystem:
             self.failures_behind_it = max(0, self.failures_behind_it - 1)
             self.note(Operation("lost", file=file.number))
             raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def _is_in_failing_folder(self, file: MemoryFile) -> bool:
+        return any(
+            named is file and os.path.dirname(name) in self.failing_folders
+            for name, named in self._names.items()
+        )
 
     def forget_lost(self, file: MemoryFile) -> None:
         """Let the cache show only what the disk has of a file, now and after a later crash."""
@@ -211,6 +222,8 @@ class MemoryFileSystem:
 
     def open(self, path: StrPath, *, create: bool = False) -> MemoryFile:
         """Return the file; with `create` it is created if missing."""
+        if self.failing_folders and os.path.dirname(path) in self.failing_folders:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), os.fspath(path))
         file = self._file(path)
         if file is None:
             if not create or os.path.dirname(path) not in self._names:

@@ -120,3 +120,21 @@ def test_lost_bytes_that_were_reread_do_not_return_when_a_process_dies() -> None
     assert file.read_at(10, 0) == b"kept"
     assert disk.after_crash(before).read("/d/x") == b"keptlost"
     assert disk.after_crash().read("/d/x") == b"kept"
+
+
+def test_a_folder_that_fails_neither_opens_nor_syncs_its_files_and_others_work() -> None:
+    disk = written()
+    disk.make_directory("/other")
+    file, other = disk.open("/d/x"), disk.open("/other/x", create=True)
+    disk.failing_folders.add("/d")
+    with pytest.raises(OSError, match="Input/output"):
+        disk.open("/d/x")
+    with pytest.raises(OSError, match="Input/output"):
+        file.sync()
+    other.write_at([b"other"], 0)
+    other.sync()
+    disk.failing_folders.clear()
+    disk.open("/d/x").sync()
+    survivor = disk.after_crash(choose=lambda limit: limit - 1)
+    assert survivor.read("/d/x") == b"synced"
+    assert survivor.read("/other/x") == b"other"

@@ -67,10 +67,19 @@ class VirtualDisk:
         self.file_system.syncs_until_failure = after
         self.file_system.failures_behind_it = 0 if after is None else times - 1
 
+    def fail_folder(self, path: str) -> None:
+        """Let files of a folder be neither opened nor synced, until `heal` or `mend_folder`."""
+        self.file_system.failing_folders.add(path)
+
+    def mend_folder(self, path: str) -> None:
+        """Let the folder's files work again."""
+        self.file_system.failing_folders.discard(path)
+
     def heal(self) -> None:
         """Let everything work again."""
         self.fill(None)
         self.fail_sync(None)
+        self.file_system.failing_folders.clear()
         self.latency_ms = 1
 
     def become_new(self) -> None:
@@ -96,6 +105,7 @@ class VirtualDisk:
         survivor.room_bytes = self.file_system.room_bytes
         survivor.syncs_until_failure = self.file_system.syncs_until_failure
         survivor.failures_behind_it = self.file_system.failures_behind_it
+        survivor.failing_folders = self.file_system.failing_folders
         survivor.on_sync = self._on_sync
         survivor.on_operation = self._on_operation
         self.file_system = survivor
