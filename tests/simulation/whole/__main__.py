@@ -8,23 +8,22 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import structlog
 
-from kohort.testing.simulation.running import run_seed
 from kohort.testing.simulation.sharing_out import shared_out
 from tests.simulation.whole.acts import ACTS
-from tests.simulation.whole.books import Books
-from tests.simulation.whole.scenario import CHAOS_SECONDS, Shape, one_broker, three_brokers
+from tests.simulation.whole.reached import missed
+from tests.simulation.whole.scenario import CHAOS_SECONDS, SCENARIOS, Shape, play
 
 SEEDS_PER_PROCESS = 20
+SEEDS_THAT_REACH_ALL = 12
 NUMBER = re.compile(r"\d+")
-SCENARIOS: dict[str, Callable[[Shape], tuple[Books, Any]]] = {"one": one_broker, "three": three_brokers}
 
 
 class Outcome(NamedTuple):
@@ -35,6 +34,7 @@ class Outcome(NamedTuple):
     virtual_seconds: float
     faults: Counter[str]
     checked: Counter[str]
+    reached: Counter[str]
     shown: int
     error: str
     story: str
@@ -46,9 +46,8 @@ def run_one(asked: tuple[str, int, Shape]) -> Outcome:
     """Return the result of one seed of one scenario."""
     scenario, seed, shape = asked
     _be_quiet()
-    books, test = SCENARIOS[scenario](shape)
     with _written(shape.trace) as on_line:
-        world, error = run_seed(test, seed, on_line=on_line)
+        world, books, reached, error = play(scenario, seed, shape, on_line=on_line)
     faults = Counter(_kind(each.words) for each in world.faults if each.words != "nothing")
     failures = [repr(failure) for broker in world.brokers for failure in broker.failures]
     gc.collect()
@@ -58,6 +57,7 @@ def run_one(asked: tuple[str, int, Shape]) -> Outcome:
         world.seconds,
         faults,
         books.all_checked(),
+        reached,
         sum(each.total() for each in books.shown.values()),
         "" if error is None else f"{type(error).__module__}.{type(error).__qualname__}: {error}",
         world.story_told,
@@ -121,6 +121,19 @@ def main() -> int:
                 status = 1
                 break
     _summarise(outcomes, time.perf_counter() - began)
+    if status == 0 and shape == Shape() and len(seeds) >= SEEDS_THAT_REACH_ALL:
+        status = _tell_missed(scenarios, outcomes)
+    return status
+
+
+def _tell_missed(scenarios: Sequence[str], outcomes: Sequence[Outcome]) -> int:
+    """Return 1, and say what, if so many seeds of a scenario have not reached something."""
+    status = 0
+    for scenario in scenarios:
+        reached = sum((each.reached for each in outcomes if each.scenario == scenario), Counter[str]())
+        for words in missed(scenario, reached):
+            sys.stderr.write(f"no run of {scenario} came so far that {words}\n")
+            status = 1
     return status
 
 
@@ -140,6 +153,7 @@ def _summarise(outcomes: list[Outcome], seconds: float) -> None:
     for title, counts in (
         ("faults injected", sum((each.faults for each in outcomes), Counter[str]())),
         ("what was checked", sum((each.checked for each in outcomes), Counter[str]())),
+        ("what was reached", sum((each.reached for each in outcomes), Counter[str]())),
     ):
         sys.stdout.write(f"{title}\n")
         for name, count in counts.most_common():

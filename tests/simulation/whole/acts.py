@@ -9,8 +9,8 @@ from kohort.testing.simulation import World
 from kohort.testing.simulation.simulated_broker import DATA, SimulatedBroker
 from kohort.testing.simulation.simulated_cluster import SimulatedCluster
 from tests.simulation.whole.books import Books
-from tests.simulation.whole.cluster_clients import read_values
 from tests.simulation.whole.fail_overs import FAIL_OVERS, FailOvers
+from tests.simulation.whole.reading import read_values
 
 ACTS = ("strict", "restore", "roll", *FAIL_OVERS)
 LAX, NEWER = "lax", "newer"

@@ -3,6 +3,7 @@
 from collections import Counter
 
 from tests.simulation.whole.cluster_books import ClusterBooks
+from tests.simulation.whole.keeping import KeepBooks
 from tests.simulation.whole.rules import Rules
 from tests.simulation.whole.sharing import ShareBooks
 from tests.simulation.whole.trimming import TrimBooks
@@ -32,6 +33,7 @@ class Books(Rules):
         """How often the members of the group of each protocol were shown each value."""
         self.sharing = ShareBooks()
         self.trimming = TrimBooks()
+        self.keeping = KeepBooks()
         self.cluster = ClusterBooks()
 
     @property
@@ -67,4 +69,5 @@ class Books(Rules):
 
     def all_checked(self) -> Counter[str]:
         """Return how often each rule was checked, those of the parts too."""
-        return self.checked + self.sharing.checked + self.trimming.checked + self.cluster.checked
+        parts = (self.sharing, self.trimming, self.keeping, self.cluster)
+        return sum((each.checked for each in parts), self.checked)

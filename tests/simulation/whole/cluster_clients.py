@@ -15,7 +15,7 @@ from kohort.client import (
 )
 from kohort.testing.simulation import World
 from tests.simulation.whole.books import Books
-from tests.simulation.whole.reading import read_to_end
+from tests.simulation.whole.reading import read_values
 
 FLEETING = "made-again"
 BROKERS = 3
@@ -124,7 +124,7 @@ class ClusterClients:
             while not self._over.is_set():
                 await asyncio.sleep(self._random.uniform(0, 2 * PAUSE_SECONDS))
                 changed = self._random.choice((
-                    {"log.segment.bytes": str(self._random.choice((4_096, 1 << 20)))},
+                    {"log.index.interval.bytes": str(self._random.choice((0, 4_096)))},
                     {"log.roll.ms": str(self._random.choice((3_000, 600_000)))},
                     {"message.max.bytes": str(self._random.choice((100_000, 1 << 20)))},
                 ))  # fmt: skip
@@ -142,10 +142,3 @@ class ClusterClients:
                 with suppress(KohortError):
                     found = (await admin.list_offsets({asked: 1}))[asked]
                     self._books.cluster.found_by_time(partition, found.offset, was_written)
-
-
-async def read_values(bootstrap: str, topic: str) -> set[str]:
-    """Return the values of a topic with one partition. Raises: KohortError."""
-    async with aio.Consumer(bootstrap_servers=bootstrap) as consumer:
-        records = await read_to_end(consumer, TopicPartition(topic, 0))
-    return {record.value.decode() for record in records}

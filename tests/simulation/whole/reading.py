@@ -14,3 +14,10 @@ async def read_to_end(consumer: aio.Consumer, *partitions: TopicPartition) -> li
     while any([await consumer.position(each) < ends[each] for each in partitions]):
         found += await consumer.poll(timeout_ms=1_000)
     return found
+
+
+async def read_values(bootstrap: str, topic: str) -> set[str]:
+    """Return the values of a topic with one partition. Raises: KohortError."""
+    async with aio.Consumer(bootstrap_servers=bootstrap) as consumer:
+        records = await read_to_end(consumer, TopicPartition(topic, 0))
+    return {record.value.decode() for record in records}

@@ -5,13 +5,14 @@ that lose what was not synced. The clients are kohort's own, on asyncio, each in
 """
 
 import asyncio
+from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from kohort.broker.metadata import GROUP_EVENTS_TOPIC
 from kohort.client import (
     ConfigurationError,
     KohortError,
@@ -22,12 +23,18 @@ from kohort.client import (
     aio,
 )
 from kohort.testing.simulation import World
+from kohort.testing.simulation.running import run_seed
 from kohort.testing.simulation.world import App
 from tests.simulation.whole.acts import ACTS, Acts
 from tests.simulation.whole.books import PROTOCOLS, Books
 from tests.simulation.whole.cluster_clients import BROKERS, ClusterClients
 from tests.simulation.whole.etcd_faults import EtcdFaults
 from tests.simulation.whole.fail_overs import FAIL_OVERS
+from tests.simulation.whole.keeping import check as check_kept
+from tests.simulation.whole.keeping import keep
+from tests.simulation.whole.keeping import topics as topics_to_keep
+from tests.simulation.whole.limits import Limits
+from tests.simulation.whole.reached import counted
 from tests.simulation.whole.reading import read_to_end
 from tests.simulation.whole.sharing import prepare, share
 from tests.simulation.whole.trimming import TOPIC as TRIMMED
@@ -66,8 +73,16 @@ class Shape(NamedTuple):
 
 async def one_run(world: World, books: Books, shape: Shape) -> None:
     """Run it on a broker alone. Raises: Violation, NotReached."""
-    broker = await world.broker(settings=SETTINGS)
-    await _create(broker.bootstrap, NewTopic(TOPIC, PARTITIONS, 1), NewTopic(TRIMMED, 1, 1))
+    limits = Limits(world.seed)
+    world.note(f"limits: {limits.told}")
+    broker = await world.broker(settings=SETTINGS | limits.settings)
+    await _create(
+        broker.bootstrap,
+        NewTopic(TOPIC, PARTITIONS, 1, configs=limits.topic_settings(TOPIC)),
+        NewTopic(TRIMMED, 1, 1, configs=limits.topic_settings(TRIMMED)),
+        *topics_to_keep(limits, 1),
+        *limits.internal_topics(broker.settings, event_partitions=1),
+    )
     run = Run(world, books, broker.bootstrap)
     run.begin()
     async with world.chaos(
@@ -84,7 +99,9 @@ async def one_run(world: World, books: Books, shape: Shape) -> None:
 
 async def three_run(world: World, books: Books, shape: Shape) -> None:
     """Run it on three brokers with their etcd, and an act in the end. Raises: Violation, NotReached."""
-    settings = {**SETTINGS, "min.insync.replicas": "2"}
+    limits = Limits(world.seed)
+    world.note(f"limits: {limits.told}")
+    settings = {**SETTINGS, **limits.settings, "min.insync.replicas": "2"}
     act = shape.act or world.random.choice(ACTS)
     if act in FAIL_OVERS:
         settings["replica.lag.time.max.ms"] = LAG_MS
@@ -94,9 +111,15 @@ async def three_run(world: World, books: Books, shape: Shape) -> None:
     cluster = await world.cluster(BROKERS, settings=settings)
     await _create(
         cluster.bootstrap,
-        NewTopic(TOPIC, PARTITIONS, BROKERS),
-        NewTopic(TRIMMED, 1, MOVED_REPLICAS, configs={"min.insync.replicas": "1"}),
-        NewTopic(GROUP_EVENTS_TOPIC, EVENT_PARTITIONS, BROKERS, configs={"flush.messages": str(2**63 - 1)}),
+        NewTopic(TOPIC, PARTITIONS, BROKERS, configs=limits.topic_settings(TOPIC)),
+        NewTopic(
+            TRIMMED,
+            1,
+            MOVED_REPLICAS,
+            configs={"min.insync.replicas": "1", **limits.topic_settings(TRIMMED)},
+        ),
+        *topics_to_keep(limits, BROKERS),
+        *limits.internal_topics(cluster.brokers[1].settings, EVENT_PARTITIONS),
     )
     run = Run(world, books, cluster.bootstrap)
     run.begin()
@@ -159,6 +182,7 @@ class Run:
                 for number in range(2)
             ),
             process("trimmer", trim, world, books.trimming, self._bootstrap, self.over),
+            process("keeper", keep, world, books.keeping, self._bootstrap, self.over),
             process("administrator", clients.administer),
         ]
 
@@ -182,6 +206,7 @@ class Run:
         books.check_end(await read_all(self._bootstrap))
         books.check_shown()
         await check_trimmed(books.trimming, self._bootstrap)
+        await check_kept(books.keeping, self._bootstrap)
 
 
 class Clients:
@@ -313,13 +338,28 @@ async def read_all(bootstrap: str) -> list[tuple[int, int, str]]:
     return [(record.partition, record.offset, record.value.decode()) for record in records]
 
 
-def one_broker(shape: Shape = Shape()) -> tuple[Books, Any]:  # noqa: B008  # It does not change.
-    """Return the books and the test of a broker alone."""
-    books = Books()
-    return books, partial(one_run, books=books, shape=shape)
+SCENARIOS = {"one": one_run, "three": three_run}
 
 
-def three_brokers(shape: Shape = Shape()) -> tuple[Books, Any]:  # noqa: B008
-    """Return the books and the test of a cluster."""
-    books = Books()
-    return books, partial(three_run, books=books, shape=shape)
+class Played(NamedTuple):
+    """What came of a run."""
+
+    world: World
+    books: Books
+    reached: Counter[str]
+    """How often the run has reached what depends on limits."""
+    error: BaseException | None
+
+
+def play(
+    scenario: str,
+    seed: int,
+    shape: Shape = Shape(),  # noqa: B008  # It does not change.
+    *,
+    on_line: Callable[[str], object] | None = None,
+) -> Played:
+    """Run a seed of a scenario, with limits of its own. `on_line` is given all that happens."""
+    books, run = Books(), SCENARIOS[scenario]
+    with Limits(seed).in_place(), counted() as reached:
+        world, error = run_seed(partial(run, books=books, shape=shape), seed, on_line=on_line)
+    return Played(world, books, reached, error)

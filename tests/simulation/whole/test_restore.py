@@ -7,7 +7,7 @@ import pytest
 from kohort.client import NewTopic, aio
 from kohort.testing.simulation import World
 from kohort.testing.simulation.running import run_seed
-from tests.simulation.whole.cluster_clients import read_values
+from tests.simulation.whole.reading import read_values
 
 pytest.importorskip("httpx")
 

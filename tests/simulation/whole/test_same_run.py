@@ -22,12 +22,10 @@ import trio
 from kohort.broker.group.partition import coordinator_partition
 from kohort.broker.handlers.data import fetch_wait
 from kohort.client.partitioner import partition_for_short_key
-from kohort.testing.simulation.running import run_seed
 from tests.hash_seeds import under_hash_seeds
 from tests.repetitions import repetitions
-from tests.simulation.whole.scenario import Shape, one_broker, three_brokers
+from tests.simulation.whole.scenario import SCENARIOS, Shape, play
 
-SCENARIOS = {"one": one_broker, "three": three_brokers}
 SECONDS = {"one": 15.0, "three": 20.0}
 LINES_SHOWN = 10
 SEEDS = {"one": (5,), "three": (8, 2)}
@@ -35,13 +33,12 @@ SEEDS = {"one": (5,), "three": (8, 2)}
 
 def fingerprint(scenario: str, seed: int, trace: Path | None = None) -> str:
     """Return a hash of all that happens in a run. The file `trace` gets all of it, line by line."""
-    _, test = SCENARIOS[scenario](Shape(SECONDS[scenario]))
     lines: list[str] = []
-    world, error = run_seed(test, seed, on_line=lines.append)
-    assert error is None, world.story_told
+    played = play(scenario, seed, Shape(SECONDS[scenario]), on_line=lines.append)
+    assert played.error is None, played.world.story_told
     if trace is not None:
         trace.write_text("".join(lines))
-    return world.fingerprint
+    return played.world.fingerprint
 
 
 def first_difference(here: Path, there: Path) -> str:
