@@ -10,17 +10,20 @@ import msgspec
 
 from kohort.broker.etcd.messages import Json
 from kohort.broker.group.partition import coordinator_partition
+from kohort.broker.partitions.flusher import JOURNALED_BYTES_MAX
 from kohort.client import KohortError, NewTopic, OffsetAndMetadata, TopicPartition, aio
 from kohort.testing.simulation import World
-from kohort.testing.simulation.simulated_broker import SimulatedBroker
+from kohort.testing.simulation.simulated_broker import DATA, SimulatedBroker
 from kohort.testing.simulation.simulated_cluster import SimulatedCluster
 from kohort.testing.simulation.world import NotReached
 from tests.simulation.whole.books import Books
-from tests.simulation.whole.reading import read_to_end
+from tests.simulation.whole.reading import read_to_end, read_values
 
-FAIL_OVERS = ("late", "times", "trim", "remake", "empty")
+FAIL_OVERS = ("late", "times", "trim", "remake", "empty", "cut", "kept")
 """The names of the acts."""
-TIMED, SHORTENED, REMADE = "timed", "shortened", "remade"
+TIMED, SHORTENED, REMADE, CUT, KEPT, DOOMED = "timed", "shortened", "remade", "cut", "kept", "doomed"
+LARGE_BYTES = JOURNALED_BYTES_MAX + 1_000
+LAP_BYTES = 40_000  # Some of these end the lap of a small journal, which has no room for them.
 RECORDS = 10
 TIMED_PARTITIONS = 6
 HELD_SECONDS = 20.0
@@ -29,6 +32,8 @@ LAG_SECONDS = 6.0  # The leader takes no more account of a follower that is sile
 LOOKS, LOOK_SECONDS = 40, 0.5
 GROUP = "of-a-former-topic"
 CAUGHT_UP_SECONDS_MAX = 60
+RECORDS_BEHIND_A_CUT = 2  # The first one and the large one.
+FAILED_SECONDS_MAX = 4.0  # Before the leader counts on its followers no more.
 
 
 class FailOvers:
@@ -53,13 +58,16 @@ class FailOvers:
             "trim": self._shorten,
             "remake": self._make_again,
             "empty": self._lose_a_disk,
+            "cut": self._cut_what_is_journaled,
+            "kept": self._cut_what_is_kept,
         }
 
     # -- parts ----------------------------------------------------------------------------------------------
 
-    def _state(self, topic: str, partition: int) -> Any:
+    def _state(self, topic: str, partition: int, but: SimulatedBroker | None = None) -> Any:
         """Return the agreed state of a partition, from a broker that serves."""
-        serving = next(each.broker for each in self._world.brokers if each.broker is not None)
+        others = (each.broker for each in self._world.brokers if each is not but)
+        serving = next(each for each in others if each is not None)
         return serving.metadata.snapshot().topics[topic].partitions[partition]
 
     def _told(self, partition: int) -> str:
@@ -217,6 +225,108 @@ class FailOvers:
                 await self._world.until(lambda each=each: not each.is_running)  # type: ignore[misc]
                 await self._recover()
 
+    async def _cut_what_is_journaled(self) -> None:
+        """Cut off a leader with records that nobody else has. Its log is cut then, and it dies.
+
+        Its journal had those records, in this lap or in the one before. Behind the cut the log has one that
+        is too large for a journal, and no other: a start that takes them from there puts one behind that.
+        """
+        await self._create(CUT)
+        acknowledged = await self._write(CUT, 0, ["first"])
+        number = self._state(CUT, 0).leader
+        leader, network = self._cluster.brokers[number], self._world.network
+        for each in self._followers(number):
+            self._cut(leader, each)
+        unknown = {"unknown-1", "unknown-2", *(f"unknown-{each}".ljust(LAP_BYTES) for each in (3, 4, 5))}
+        await self._write_to_leader(CUT, sorted(unknown))
+        network.cut_off(leader.host)
+        await self._world.until(lambda: self._state(CUT, 0, but=leader).leader not in {number, -1})
+        acknowledged |= await self._write(CUT, 0, ["large".ljust(LARGE_BYTES)])
+        self._mend()
+        network.reconnect(leader.host)
+        await self._die_behind_a_cut(CUT, number, unknown, acknowledged)
+
+    async def _cut_what_is_kept(self) -> None:
+        """Cut a log of which the file beside the journal has batches, as that of another log that has failed.
+
+        Logs that failed together are kept there: one is opened again, and the other cannot be.
+        """
+        brokers = self._cluster.brokers
+        number = self._world.random.choice(list(brokers))
+        replicas = [number, *(each for each in brokers if each != number)]
+        async with self._admin() as admin:
+            placed = {KEPT: {0: replicas, 1: replicas}, DOOMED: {0: replicas}}
+            await admin.create_topics(*(NewTopic(name, replicas=each) for name, each in placed.items()))
+        await self._become_well()
+        acknowledged = await self._write(KEPT, 0, ["first"])
+        leader, network = brokers[number], self._world.network
+        await self._write(DOOMED, 0, ["doomed"])
+        for each in self._followers(number):
+            self._cut(leader, each)
+        unknown = {"unknown-1", "unknown-2"}
+        await self._write_to_leader(KEPT, sorted(unknown))
+        await self._write_to_leader(KEPT, ["neighbour"], 1)
+        for folder in self._kept_folders:
+            leader.disk.fail_folder(folder)
+        async with self._admin() as admin:
+            await admin.delete_topics(DOOMED)  # The journal is emptied for it, and all its logs are synced.
+        await self._world.until(lambda: self._has_failed(leader), FAILED_SECONDS_MAX)
+        network.cut_off(leader.host)
+        await self._world.until(lambda: self._state(KEPT, 0, but=leader).leader not in {number, -1})
+        acknowledged |= await self._write(KEPT, 0, ["large".ljust(LARGE_BYTES)])
+        leader.disk.mend_folder(self._kept_folders[0])
+        self._mend()
+        network.reconnect(leader.host)
+        await self._die_behind_a_cut(KEPT, number, unknown, acknowledged)
+
+    @property
+    def _kept_folders(self) -> list[str]:
+        return [f"{DATA / KEPT}-{index}" for index in range(2)]
+
+    def _has_failed(self, broker: SimulatedBroker) -> bool:
+        """Return whether no log of the topic serves."""
+        assert broker.broker is not None
+        found = [broker.broker.partitions.peek(KEPT, index) for index in range(2)]
+        return all(each is None or each.serving_log is None for each in found)
+
+    def _synced_end(self, broker: SimulatedBroker, topic: str) -> int | None:
+        """Return up to where the log of partition 0 is on the disk, None while it does not serve."""
+        partition = None if broker.broker is None else broker.broker.partitions.peek(topic, 0)
+        serving_log = None if partition is None else partition.serving_log
+        return None if serving_log is None else serving_log.synced_offset
+
+    async def _die_behind_a_cut(
+        self, topic: str, number: int, unknown: set[str], acknowledged: set[str]
+    ) -> None:
+        """Let the broker die once its log is cut, and lead later: what was cut off it stays away."""
+        broker = self._cluster.brokers[number]
+        await self._world.until(lambda: self._synced_end(broker, topic) == RECORDS_BEHIND_A_CUT)
+        self._world.note(f"the log of {broker.name} is cut, and it dies")
+        self._world.random.choice((SimulatedBroker.kill, SimulatedBroker.lose_power))(broker)
+        acknowledged |= await self._write(topic, 0, [f"more-{each}" for each in range(2 * RECORDS)])
+        broker.disk.heal()
+        broker.start()
+        await self._become_well()
+        self._world.note(f"{broker.name} is to lead")
+        for each in self._followers(number):
+            each.kill()
+        await self._world.until(lambda: self._state(topic, 0).leader == number)
+        await self._recover()
+        async with aio.Consumer(bootstrap_servers=self._cluster.bootstrap) as consumer:
+            records = await read_to_end(consumer, TopicPartition(topic, 0))
+        found = {record.value.decode() for record in records}
+        self._books.hold("what was cut off a log stays away", not unknown & found, unknown & found)
+        lost = acknowledged - found
+        self._books.hold("what was acknowledged is there behind a cut", not lost, lost)
+
+    async def _write_to_leader(self, topic: str, values: list[str], partition: int = 0) -> None:
+        """Write each value in a batch of its own, which the leader alone has to acknowledge."""
+        async with aio.Producer(
+            bootstrap_servers=self._cluster.bootstrap, acks=1, enable_idempotence=False
+        ) as producer:
+            for value in values:
+                await (await producer.send(topic, value.encode(), partition=partition))
+
     async def _make_again(self) -> None:
         """Delete a topic and create it again while no broker coordinates the group that has read it."""
         await self._create(REMADE)
@@ -239,8 +349,7 @@ class FailOvers:
             values = {f"again-{each}" for each in range(RECORDS)}
             acknowledged = await self._write(REMADE, 0, sorted(values))
             committed = (await admin.list_group_offsets(GROUP, [partition])).get(partition)
-        async with aio.Consumer(bootstrap_servers=self._cluster.bootstrap) as consumer:
-            found = {each.value.decode() for each in await read_to_end(consumer, partition)}
+        found = await read_values(self._cluster.bootstrap, REMADE)
         self._books.cluster.made_again(committed, found, {str(each) for each in range(RECORDS)})
         self._books.cluster.read_again(acknowledged, found)
 

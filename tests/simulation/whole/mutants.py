@@ -1,4 +1,4 @@
-"""Breaks three whole brokers on purpose: `python -m tests.simulation.whole.mutants [NAME]...`."""
+"""Breaks whole brokers on purpose: `python -m tests.simulation.whole.mutants [NAME]...`."""
 
 import sys
 
@@ -13,7 +13,8 @@ PATIENCE_SECONDS = 1_500
 
 def judge(mutant: Mutant | None, seeds: int = SEEDS) -> Verdict:
     """Return what the simulation says of the mutant; with None of the source as it is. Raises: Undecided."""
-    command = ["tests.simulation.whole", "--scenario", "three", "--seeds", str(seeds)]
+    command = ["tests.simulation.whole", "--seeds", str(seeds)]
+    command += ["--scenario", mutant.scenario if isinstance(mutant, WholeMutant) else "three"]
     if mutant is not None:
         command += ["--first", str(mutant.first_seed)]
     if isinstance(mutant, WholeMutant) and mutant.act is not None:

@@ -1,31 +1,43 @@
-"""Mutants that the simulation of three whole brokers has to see: what parts alone did not show."""
+"""Mutants that the simulation of whole brokers has to see: what parts alone did not show."""
 
 from tests.simulation.cluster.mutations import MUTANTS as OF_CLUSTERS
 from tests.simulation.mutant import Edit, Mutant
+from tests.simulation.mutations import MUTANTS as OF_ONE_BROKER
 from tests.simulation.operations import answer, argument, drop_call, drop_if, replace, returns
 from tests.simulation.replicas.mutations import MUTANTS as OF_REPLICAS
 
 HANDLERS = "kohort.broker.handlers.data"
 TRANSACTIONS = "kohort.broker.transactions"
-SHARED = {each.name: each for each in (*OF_CLUSTERS, *OF_REPLICAS)}
+SHARED = {each.name: each for each in (*OF_ONE_BROKER, *OF_CLUSTERS, *OF_REPLICAS)}
 
 
 class WholeMutant(Mutant):
-    """A mutant with the act that shows it, None for any."""
+    """A mutant with the scenario that shows it, and of three brokers the act, None for any."""
 
-    def __init__(self, name: str, *edits: Edit, act: str | None = None, first_seed: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        *edits: Edit,
+        scenario: str = "three",
+        act: str | None = None,
+        first_seed: int = 0,
+    ) -> None:
         super().__init__(name, *edits, first_seed=first_seed)
+        self.scenario = scenario
         self.act = act
 
 
-def shared(name: str, *, act: str | None = None, first_seed: int = 0) -> WholeMutant:
+def shared(name: str, *, scenario: str = "three", act: str | None = None, first_seed: int = 0) -> WholeMutant:
     """Return a mutant that another simulation has as well."""
-    return WholeMutant(name, *SHARED[name].edits, act=act, first_seed=first_seed)
+    return WholeMutant(name, *SHARED[name].edits, scenario=scenario, act=act, first_seed=first_seed)
 
 
 MUTANTS = (
     shared("a change of the isr that is not found counts as refused, though etcd makes it later", act="late"),
     shared("a follower waits for a sync that nobody asks for", act="strict"),
+    shared("the journal names the logs of this lap alone", act="cut", first_seed=7),
+    shared("a log is cut while the journal has its batches", act="cut"),
+    shared("what was kept for a log that failed comes back behind its cut", act="kept"),
     WholeMutant(
         "logs that metadata lack after a restore are deleted",
         Edit(
@@ -63,6 +75,7 @@ MUTANTS = (
         act="trim",
     ),
     shared("a topic that becomes strict is taken for synced", act="strict"),
+    shared("records are acknowledged before it is known whose they are", scenario="one"),
     WholeMutant(
         "a producer that is faster than its markers is fenced",
         Edit(f"{TRANSACTIONS}.ending", "check_end", drop_if("is_prepared")),
