@@ -16,10 +16,11 @@ from kohort.client.admin_values import (
     OpenTransaction,
 )
 from kohort.observe.asking import Asker
-from kohort.observe.cluster import ClusterQuestions
+from kohort.observe.cluster import ClusterQuestions, Seen
 from kohort.observe.pace import Limits, Pace
 from kohort.observe.store import Store
 from kohort.observe.test_observer import NOW, FakeAdmin
+from kohort.observe.topics import ClusterLook
 from kohort.observe.watched import Watched
 from kohort.protocol.errors import ErrorCode
 
@@ -68,6 +69,34 @@ def test_a_group_at_a_last_stable_offset_that_stands_is_told_of_the_transaction(
     assert found.transactions.standing == ()
     found.save(store)
     assert len(store.events("c", "committed")) == 1
+
+
+def test_a_transaction_that_stands_is_told_once_over_a_restart(store: Store) -> None:
+    def told(found: Watched, *looks_s: int, offset: int = 40) -> list[tuple[int, int]]:
+        stands = [
+            (each.since_ms - NOW, look_s)
+            for look_s in looks_s
+            for each in found.note_stable({"t": {0: offset}}, NOW + look_s * 1_000)
+        ]
+        found.save(store)
+        return stands
+
+    def restarted() -> Watched:
+        found = Watched(lambda: NOW, 10.0)
+        found.status.cluster_id = "c"
+        found.restore(store)
+        found.look.partition_counts["t"] = 1
+        found.facts.ends = {"t": {0: 100}}
+        return found
+
+    assert told(restarted(), 0, 60) == []
+    assert told(restarted(), 90, 150) == [(0, 150)], "what stood before is not forgotten"
+    again = restarted()
+    assert told(again, 210, 270) == [], "it was told"
+    again.note(Seen(ClusterLook(NOW, {"t": 1}, topic_ids={"t": "1"}), {}, {}))
+    again.note(Seen(ClusterLook(NOW, {"t": 1}, topic_ids={"t": "2"}), {}, {}))
+    again.facts.ends = {"t": {0: 100}}
+    assert told(again, 330, 390) == [], "it is another topic"
 
 
 def standing_after(admin: FakeAdmin, meanwhile: Callable[[], None]) -> TransactionStands | None:

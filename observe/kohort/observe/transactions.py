@@ -1,7 +1,9 @@
 """Transactions that stay open: the last stable offset of a partition stands, and its log grows. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import NamedTuple
+
+import msgspec
 
 from kohort.broker.explain.observed.events import TransactionHolder, TransactionStands
 from kohort.client.admin_values import OpenTransaction
@@ -20,6 +22,16 @@ class Standing(NamedTuple):
     last_stable_offset: int
     end_offset: int
     since_ms: int
+
+
+class SavedTransactions(msgspec.Struct, array_like=True, frozen=True):
+    """What is stored: the partitions that stand, and those of them that were told."""
+
+    standing: list[Standing]
+    told: list[tuple[str, int, int]]
+
+
+NONE_SAVED = SavedTransactions([], [])
 
 
 class Opened(NamedTuple):
@@ -55,9 +67,13 @@ def standing_event(
 class OpenTransactions:
     """Follows the last stable offset of partitions, look by look."""
 
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, int], Standing] = {}
-        self._told: set[tuple[str, int, int]] = set()
+    def __init__(self, saved: SavedTransactions = NONE_SAVED) -> None:
+        self._known: dict[tuple[str, int], Standing] = {each[:2]: each for each in saved.standing}
+        self._told: set[tuple[str, int, int]] = {*saved.told}
+
+    def saved(self) -> SavedTransactions:
+        """Return what is stored, so that a restart neither forgets nor tells again what stands."""
+        return SavedTransactions([*self._known.values()], [*self._told])
 
     @property
     def standing(self) -> tuple[Standing, ...]:
@@ -85,7 +101,7 @@ class OpenTransactions:
         self._told = {each[:3] for each in long}
         return new
 
-    def forget(self, topics: Mapping[str, int]) -> None:
-        """Forget topics that are not there."""
+    def forget(self, topics: Container[str]) -> None:
+        """Forget topics that are not among these."""
         for where in [each for each in self._known if each[0] not in topics]:
             del self._known[where]

@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 
 from kohort.broker.explain.observed.events import AnyObserved
+from kohort.broker.explain.observed.patterns import MARKERS_MAX
 from kohort.client import BrokerError
 from kohort.client.batches import FetchedBatch
 from kohort.observe.brokers import ClusterCounts
@@ -20,7 +21,14 @@ from kohort.observe.records import Records
 from kohort.observe.samples import Samples
 from kohort.observe.store import CLUSTER_WIDE, GroupNews, Store
 from kohort.observe.topics import ClusterLook, coordinators_moved, topics_changed
-from kohort.observe.transactions import Opened, OpenTransactions, Standing, standing_event
+from kohort.observe.transactions import (
+    NONE_SAVED,
+    Opened,
+    OpenTransactions,
+    SavedTransactions,
+    Standing,
+    standing_event,
+)
 from kohort.protocol.errors import ErrorCode, WireError
 
 log = logging.getLogger(__name__)
@@ -29,8 +37,6 @@ PROGRESS = "progress"
 SILENT_MS_MAX = 60_000
 FORMER_NAMES_MAX = 10_000
 """The number of topics that are gone whose names are kept."""
-MARKERS_MAX = 2
-"""Ends of transactions before the last stable offset, which a client need not count as read."""
 
 
 class Status(msgspec.Struct):
@@ -75,6 +81,7 @@ class SavedCluster(msgspec.Struct):
     knows_all_groups: bool
     reads_records: bool
     group_session_timeouts_ms: dict[str, int] = {}
+    transactions: SavedTransactions = NONE_SAVED
 
 
 class Watched:
@@ -111,6 +118,7 @@ class Watched:
                 saved = msgspec.msgpack.decode(former, type=SavedCluster)
                 self.look, self.facts.knows_all_groups = saved.look, saved.knows_all_groups
                 self.status.reads_records = saved.reads_records
+                self.transactions = OpenTransactions(saved.transactions)
                 self.facts.group_session_timeouts_ms = saved.group_session_timeouts_ms
                 self.facts.topic_names = {UUID(each): name for name, each in saved.look.topic_ids.items()}
             for group_id, state in store.groups(cluster):
@@ -151,6 +159,7 @@ class Watched:
                 self.facts.knows_all_groups,
                 self.status.reads_records,
                 self.facts.group_session_timeouts_ms,
+                self.transactions.saved(),
             )
             state = msgspec.msgpack.encode(saved)
             told_ms, is_caught_up = self._told_ms, self.status.is_caught_up
@@ -191,6 +200,7 @@ class Watched:
             if changed is not None:
                 self._cluster_news.append((CLUSTER_WIDE, changed))
                 self._drop_renewed(changed.created)
+                self.transactions.forget(seen.look.partition_counts.keys() - set(changed.created))
             self._cluster_news += coordinators_moved(self.look, seen.look, self.records.groups)
             self.look, self.counts = seen.look, seen.counts
             self.leaderless = frozenset(

@@ -17,8 +17,10 @@ def storm_ending(run: Run, later: Run) -> Ending | None:
     last = run[-1]
     if not last.members:
         return Ending(last.at_ms, "the group had no member any more")
-    (client_id, host), _ = most_often_gone(run)
-    process = client_id, host
+    most = most_often_gone(run)
+    if most is None:
+        return None
+    process = client_id, host = most[0]
     if any(each.member.process == process for change in later for each in change.gone):
         return None
     name = f"{client_id} from {host.lstrip('/')}"

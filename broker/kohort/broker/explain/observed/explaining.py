@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -43,24 +44,38 @@ LOOK_AHEAD_MS = RETURN_MS_MAX
 """No rule looks at changes that come later."""
 
 
+class _Kinds(NamedTuple):
+    """The events of a history by their kinds; `times` are those of the changes, in order."""
+
+    changes: Sequence[GroupChanged]
+    times: Sequence[int]
+    topics: Sequence[TopicsChanged]
+    coordinator_moves: Sequence[CoordinatorMoved]
+    transactions: Sequence[TransactionStands]
+
+
 def explain(events: Iterable[AnyObserved]) -> list[Explanation]:
     """Return what happened to one group, the oldest first; `events` has the oldest first, too."""
     history = tuple(events)
     changes = [each for each in history if isinstance(each, GroupChanged)]
-    topics = [each for each in history if isinstance(each, TopicsChanged)]
-    times = [each.at_ms for each in changes]
-    coordinator_moves = [each for each in history if isinstance(each, CoordinatorMoved)]
-    told = _changes(changes, times, topics, coordinator_moves)
+    kinds = _Kinds(
+        changes,
+        [each.at_ms for each in changes],
+        [each for each in history if isinstance(each, TopicsChanged)],
+        [each for each in history if isinstance(each, CoordinatorMoved)],
+        [each for each in history if isinstance(each, TransactionStands)],
+    )
+    told = _changes(kinds)
     returns: list[StaticMemberReturned] = []
     for each in history:
         if isinstance(each, StaticMemberReturned):
             told.append(_returned(each, returns))
             returns.append(each)
         elif isinstance(each, OffsetsRemoved):
-            told.append(Explanation(each.at_ms, each.at_ms, in_order(removal_findings(each, topics))))
+            told.append(Explanation(each.at_ms, each.at_ms, in_order(removal_findings(each, kinds.topics))))
         elif isinstance(each, OffsetsSet):
             ended_ms = max(each.last_ms, each.at_ms)
-            found = in_order(set_findings(each, _last_move(each.at_ms, changes, times)))
+            found = in_order(set_findings(each, _last_move(each.at_ms, changes, kinds.times)))
             told.append(Explanation(each.at_ms, ended_ms, found))
         elif isinstance(each, TransactionStands):
             told.append(Explanation(each.since_ms, each.at_ms, (transaction_finding(each),)))
@@ -83,47 +98,35 @@ def _last_move(at_ms: int, changes: Sequence[GroupChanged], times: Sequence[int]
     return next(moves, None)
 
 
-def _changes(
-    changes: Sequence[GroupChanged],
-    times: Sequence[int],
-    topics: Sequence[TopicsChanged],
-    coordinator_moves: Sequence[CoordinatorMoved],
-) -> list[Explanation]:
-    """Return the explanations of all changes. `times` are those of the changes, in order."""
+def _changes(kinds: _Kinds) -> list[Explanation]:
+    """Return the explanations of all changes."""
+    changes = kinds.changes
     told: list[Explanation] = []
     begin = 0
     for run in runs(changes):
-        found = [
-            _change_findings(changes, times, index, topics, coordinator_moves)
-            for index in range(begin, begin + len(run))
-        ]
+        found = [_change_findings(kinds, index) for index in range(begin, begin + len(run))]
         whole = run_finding(run, changes[max(begin - NEAR_MAX, 0) : begin])
         if whole is None:
             told += [_explanation([each], one) for each, one in zip(run, found, strict=True) if one]
         else:
             end = begin + len(run)
-            later = changes[end : bisect_right(times, run[-1].at_ms + LOOK_AHEAD_MS)]
+            later = changes[end : bisect_right(kinds.times, run[-1].at_ms + LOOK_AHEAD_MS)]
             ending = storm_ending(run, later) if whole.kind is FindingKind.STORM else None
             told.append(msgspec.structs.replace(_explanation(run, _together(whole, found)), ending=ending))
         begin += len(run)
     return told
 
 
-def _change_findings(
-    changes: Sequence[GroupChanged],
-    times: Sequence[int],
-    index: int,
-    topics: Sequence[TopicsChanged],
-    coordinator_moves: Sequence[CoordinatorMoved],
-) -> list[Finding]:
+def _change_findings(kinds: _Kinds, index: int) -> list[Finding]:
     """Return the findings of one change, the root cause first."""
+    changes, times = kinds.changes, kinds.times
     change = changes[index]
     begin = min(bisect_left(times, change.at_ms - LOOK_BACK_MS), max(index - 1, 0))
     begin = max(begin, index - NEAR_MAX)
     end = min(bisect_right(times, change.at_ms + LOOK_AHEAD_MS), index + NEAR_MAX)
     earlier, later = changes[begin:index], changes[index + 1 : end]
-    behind = [poison(change, earlier), two_applications(change, earlier)]
-    found = change_findings(change, earlier, later, topics, coordinator_moves)
+    behind = [poison(change, earlier, kinds.transactions), two_applications(change, earlier)]
+    found = change_findings(change, earlier, later, kinds.topics, kinds.coordinator_moves)
     return [*(each for each in behind if each is not None), *found]
 
 

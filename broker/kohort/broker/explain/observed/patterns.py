@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 
+import msgspec
+
 from kohort.broker.explain.findings import Finding, FindingKind, Likelihood
 from kohort.broker.explain.observed.departures import RETURN_MS_MAX, may_have_expired
 from kohort.broker.explain.observed.events import (
@@ -13,6 +15,7 @@ from kohort.broker.explain.observed.events import (
     OwnedPartition,
     StaticMemberReturned,
     Subscribers,
+    TransactionStands,
 )
 from kohort.broker.explain.words import duration
 
@@ -27,6 +30,8 @@ POISON_MS_MAX = 1_800_000
 POISON_PARTITIONS_MAX = 2
 STUCK_MAX = 16
 PARTITIONS_TOLD = 4
+MARKERS_MAX = 2
+"""Ends of transactions before the last stable offset, which a client need not count as read."""
 INSTANCE_MS_MAX = 600_000
 INSTANCE_RETURNS = 3
 RESTART_MS_MIN = 1_000
@@ -136,11 +141,11 @@ def _departures(run: Run) -> Iterator[tuple[GroupChanged, Departure]]:
 
 def _storm(run: Run) -> Finding | None:
     """Return that members come and go again and again."""
-    gone = Counter(each.member.process for change in run for each in change.gone)
     departures = sum(bool(each.gone) for each in run)
-    if len(run) < STORM_CHANGES_MIN or departures < REPLACED_MIN or max(gone.values()) < REPLACED_MIN:
+    most = most_often_gone(run)
+    if len(run) < STORM_CHANGES_MIN or departures < REPLACED_MIN or most is None or most[1] < REPLACED_MIN:
         return None
-    (client_id, host), times = most_often_gone(run)
+    (client_id, host), times = most
     text = f"a rebalance storm: {len(run)} rebalances within {_span(run)}"
     evidence = (
         f"{client_id} from {host.lstrip('/')} was gone {times} times, the most of all",
@@ -149,9 +154,14 @@ def _storm(run: Run) -> Finding | None:
     return Finding(FindingKind.STORM, Likelihood.CERTAIN, text, evidence, client_id)
 
 
-def most_often_gone(run: Run) -> tuple[tuple[str, str], int]:
-    """Return the client id and host of the process that was gone the most, and how often."""
-    return Counter(each.member.process for change in run for each in change.gone).most_common(1)[0]
+def most_often_gone(run: Run) -> tuple[tuple[str, str], int] | None:
+    """Return the client id and host of the process that was gone the most, and how often.
+
+    One that never joined is none: several members of one client id and host end, as an application shrinks.
+    """
+    joined = {each.process for change in run for each in change.joined}
+    gone = Counter(each.member.process for change in run for each in change.gone)
+    return next((each for each in gone.most_common() if each[0] in joined), None)
 
 
 def _numbers(run: Run) -> str:
@@ -185,8 +195,13 @@ def _strangers(subscribers: Sequence[Subscribers]) -> tuple[Subscribers, Subscri
     return None
 
 
-def poison(change: GroupChanged, earlier: Run) -> Finding | None:
-    """Return the partitions that lose one member after another, while their offsets do not move."""
+def poison(
+    change: GroupChanged, earlier: Run, transactions: Sequence[TransactionStands] = ()
+) -> Finding | None:
+    """Return the partitions that lose one member after another, while their offsets do not move.
+
+    Who reads committed records alone waits at an open transaction, and its offsets stand still as well.
+    """
     recent = [each for each in (*earlier, change) if change.at_ms - each.at_ms <= POISON_MS_MAX]
     every = [(each, departure) for each in recent for departure in each.gone]
     gone = every[-POISON_DEPARTURES:]
@@ -203,7 +218,22 @@ def poison(change: GroupChanged, earlier: Run) -> Finding | None:
     has_advanced = any(each.advanced for each in recent if each.at_ms > gone[0][0].at_ms)
     if not stuck or len(stuck) > STUCK_MAX or not has_advanced:
         return None
-    return _poisoned(sorted(stuck), gone, is_handed_on=_is_handed_on(recent, gone))
+    found = _poisoned(sorted(stuck), gone, is_handed_on=_is_handed_on(recent, gone))
+    waits = [
+        f"{each.topic}-{each.partition}"
+        for each in transactions
+        if each.since_ms <= change.at_ms
+        and any(
+            (each.topic, each.partition, each.last_stable_offset - markers) in stuck
+            for markers in range(MARKERS_MAX + 1)
+        )
+    ]
+    if not waits:
+        return found
+    evidence = f"a transaction on {waits[0]} stayed open just there, at which readers may wait"
+    return msgspec.structs.replace(
+        found, likelihood=Likelihood.POSSIBLE, evidence=(*found.evidence, evidence)
+    )
 
 
 def _offsets(departure: Departure) -> set[tuple[str, int, int]]:

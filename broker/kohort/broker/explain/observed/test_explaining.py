@@ -1,11 +1,7 @@
-from collections.abc import Sequence
-
 import msgspec
 import pytest
 
 from kohort.broker.explain.findings import Explanation, Finding, FindingKind, Likelihood
-from kohort.broker.explain.observed import explaining
-from kohort.broker.explain.observed.changes import change_findings
 from kohort.broker.explain.observed.departures import RETURN_MS_MAX
 from kohort.broker.explain.observed.events import (
     CoordinatorMoved,
@@ -493,26 +489,3 @@ def test_a_transaction_that_no_coordinator_knows_may_hang_and_is_looked_up_befor
     ]
     assert "it may hang" in text
     assert 0 < text.index("kafka-transactions.sh find-hanging") < text.index("abort")
-
-
-def test_a_long_history_is_explained_in_time_for_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each change is explained by those near it: a whole history for each would take its length squared."""
-    seen: list[tuple[int, int]] = []
-
-    def counted(
-        change: GroupChanged,
-        earlier: Sequence[GroupChanged],
-        later: Sequence[GroupChanged],
-        topics: Sequence[TopicsChanged],
-        coordinator_moves: Sequence[CoordinatorMoved],
-    ) -> list[Finding]:
-        seen.append((len(earlier), len(later)))
-        return change_findings(change, earlier, later, topics, coordinator_moves)
-
-    monkeypatch.setattr(explaining, "change_findings", counted)
-    minute_ms, hour_ms = 60_000, 3_600_000
-    often = [changed(NOW + minute_ms * each, each, joined=(member("b"),)) for each in range(200)]
-    seldom = [changed(NOW + hour_ms * each, each, joined=(member("b"),)) for each in range(10, 20)]
-    assert len(explain([*often, *seldom])) == 210
-    assert max(seen) == (30, 10)
-    assert seen[-1] == (1, 0)  # The one before is looked at, however old it is.

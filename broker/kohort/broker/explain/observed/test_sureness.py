@@ -32,6 +32,7 @@ from kohort.broker.explain.observed.test_explaining import (
     only,
     removed,
     returned,
+    stands,
 )
 
 READ, UNREAD = OwnedPartition("t", 0, 400, 400), OwnedPartition("t", 1, 117, 400)
@@ -414,3 +415,40 @@ def test_a_topic_that_was_made_anew_with_more_partitions_did_not_get_more() -> N
     found = first(seen, change)
     assert named(found) == (FindingKind.TOPIC_CREATED, Likelihood.LIKELY)
     assert found.text == "t was deleted and made anew, with 6 partitions"
+
+
+def test_readers_that_wait_at_an_open_transaction_have_no_sure_poison_record() -> None:
+    """Something else ends the members, and the offset stands since nobody may read on."""
+    storm = flapping(4, (OwnedPartition("t", 3, 117, 400),))
+    assert first(*storm).kind is FindingKind.POISON_RECORD
+    held = msgspec.structs.replace(stands(), since_ms=NOW - 20_000)
+    told = next(each for each in explain([*storm, held]) if each.changes)
+    assert named(told.findings[0]) == (FindingKind.STORM, Likelihood.CERTAIN)
+    found = next(each for each in told.findings if each.kind is FindingKind.POISON_RECORD)
+    assert found.likelihood is Likelihood.POSSIBLE
+    assert found.evidence[-1] == "a transaction on t-3 stayed open just there, at which readers may wait"
+    for other in (
+        msgspec.structs.replace(held, partition=1),
+        msgspec.structs.replace(held, last_stable_offset=116),
+        msgspec.structs.replace(held, since_ms=NOW + 90_000),
+    ):
+        told = next(each for each in explain([*storm, other]) if each.changes)
+        assert named(told.findings[0]) == (FindingKind.POISON_RECORD, Likelihood.LIKELY)
+
+
+def test_members_of_one_process_that_end_one_by_one_are_no_storm() -> None:
+    """An application shrinks: its members have one client id, and come from one host."""
+    ends = [
+        changed(
+            NOW + each * 20_000,
+            8 + each,
+            members=9 - each,
+            former_members=10 - each,
+            gone=(gone(f"m-{each}", silent_ms=10, at_ms=NOW + each * 20_000),),
+        )
+        for each in range(6)
+    ]
+    told = explain(ends)
+    assert [each.findings[0].kind for each in told] == [FindingKind.MEMBER_LEFT] * 6
+    back = changed(NOW + 50_000, 11, joined=(member("m-7"),))
+    assert only(*ends[:2], back, *ends[3:]).findings[0].kind is FindingKind.STORM
