@@ -29,7 +29,7 @@ from kohort.observe.kinds import (
     TopologyChange,
     partitions_of,
 )
-from kohort.observe.snapshots import Owners, Snapshot
+from kohort.observe.snapshots import Owners, Snapshot, sharing_topics
 
 TARGET_MS_MAX = 5_000
 """A change is told without its target assignment if that has not come within this time."""
@@ -73,6 +73,7 @@ class Epochs:
         self._group = group
         self._facts = facts
         self.state = saved if isinstance(saved, SavedEpochs) else _nothing(saved)
+        self.state.members = sharing_topics(self.state.members)
 
     def take(self, change: Change, at_ms: int) -> None:
         """Take what the next record of the group says."""
@@ -171,6 +172,9 @@ class Epochs:
         before = self.state.gone_instances.pop(member.group_instance_id or "", None)
         if before is not None and before.member_id != member_id:
             self._returned(member, before, at_ms)
+        other = next(iter(members.values()), member)
+        if member.topics == other.topics:  # One subscription in memory: mostly all have the same.
+            member = msgspec.structs.replace(member, topics=other.topics)
         members[member_id] = member
 
     def _returned(self, member: ObservedMember, before: ObservedMember, at_ms: int) -> None:

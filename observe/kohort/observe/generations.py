@@ -1,7 +1,7 @@
 """Classic groups: each record has the whole group in one generation. Pure."""
 
 from kohort.broker.explain.observed.events import ObservedMember
-from kohort.observe.snapshots import Owners, Snapshot
+from kohort.observe.snapshots import Owners, Snapshot, sharing_topics
 from kohort.protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kohort.protocol.errors import WireError
 from kohort.protocol.offsets_topic import GroupMetadataValue, MemberMetadata
@@ -27,7 +27,7 @@ def snapshot_of(value: GroupMetadataValue, at_ms: int) -> Snapshot:
         )
         if is_consumer:
             _add_owned(owners, each)
-    return Snapshot(value.generation, at_ms, value.protocol or "", members, owners)
+    return Snapshot(value.generation, at_ms, value.protocol or "", sharing_topics(members), owners)
 
 
 def _topics(member: MemberMetadata) -> tuple[str, ...]:

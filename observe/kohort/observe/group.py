@@ -20,7 +20,14 @@ from kohort.broker.explain.observed.events import (
 from kohort.observe.facts import Facts
 from kohort.observe.kinds import CONSUMER, SHARE
 from kohort.observe.places import OWNED_KEPT, Activity, Place
-from kohort.observe.snapshots import TOLD_MAX, Snapshot, moved, resubscription, subscribers
+from kohort.observe.snapshots import (
+    TOLD_MAX,
+    Snapshot,
+    moved,
+    resubscription,
+    sharing_topics,
+    subscribers,
+)
 from kohort.observe.standstills import Standstills
 
 TOGETHER_MS = 1_000
@@ -428,9 +435,12 @@ class ObservedGroup:
     def restore(self, saved: SavedGroup) -> None:
         """Go on from what was stored."""
         self.snapshot = saved.snapshot
+        self.snapshot.members = members = sharing_topics(saved.snapshot.members)
         self._last_protocol_name = saved.last_protocol_name
         self.partition_counts = saved.partition_counts
         self.activities = saved.activities
+        for member_id, activity in self.activities.items():
+            activity.member = members.get(member_id, activity.member)
         self.places = {(each[0], each[1]): Place(*each) for each in saved.places}
         self._empty_since_ms = saved.empty_since_ms
         self._has_had_members = saved.has_had_members

@@ -38,6 +38,18 @@ def _sorted(topics: Mapping[str, Iterable[int]]) -> list[tuple[str, int]]:
     return sorted((topic, each) for topic, partitions in topics.items() for each in partitions)
 
 
+def sharing_topics(members: Mapping[str, ObservedMember]) -> dict[str, ObservedMember]:
+    """Return the members; equal subscriptions are one in memory.
+
+    A hundred members whose pattern matches a thousand topics would have each of the names a hundred times.
+    """
+    seen: dict[tuple[str, ...], tuple[str, ...]] = {}
+    return {
+        member_id: msgspec.structs.replace(each, topics=seen.setdefault(each.topics, each.topics))
+        for member_id, each in members.items()
+    }
+
+
 def resubscription(old: ObservedMember, new: ObservedMember) -> Resubscription:
     """Return how the subscription of a member differs from its former one."""
     before, after = set(old.topics), set(new.topics)

@@ -120,6 +120,35 @@ def test_generations_differ_by_members_and_moves() -> None:
     assert (second.moved, second.gone, second.members) == (1, (), 2)
 
 
+def test_members_with_one_subscription_share_it_in_memory() -> None:
+    log = Log()
+    log.generation(1, {"a": [0], "b": [1]})
+    one, other = log.records.groups["g"].snapshot.members.values()
+    assert one.topics == ("t",)
+    assert one.topics is other.topics
+    ((_, state, _),) = log.records.drain()
+    assert state is not None
+    log.records.restore("g", state)
+    again = log.records.groups["g"]
+    one, other = again.snapshot.members.values()
+    assert one.topics == ("t",)
+    assert one.topics is other.topics
+    assert again.activities["a"].member is one
+
+
+def test_members_of_a_group_with_epochs_share_a_subscription_as_well() -> None:
+    log = Log()
+    epoch(log, 1, {"a": [0], "b": [1]})
+    ((_, state, _),) = log.records.drain()
+    assert state is not None
+    for restored in (False, True):
+        if restored:
+            log.records.restore("g", state)
+        one, other = log.records._epochs["g"].state.members.values()
+        assert one.topics == ("t",)
+        assert one.topics is other.topics
+
+
 def test_a_group_that_is_met_in_the_middle_has_no_newcomers() -> None:
     log = Log()
     log.generation(17, {"a": [0, 1]})
