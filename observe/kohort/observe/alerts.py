@@ -1,11 +1,11 @@
 """Findings that raise an alert: a storm, a partition that does not move, a member that flaps. Pure."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kohort.broker.explain.findings import Explanation, FindingKind, Likelihood
 from kohort.broker.explain.observed.events import AnyObserved, GroupChanged
+from kohort.broker.explain.observed.patterns import times_gone
 from kohort.broker.explain.words import duration
 from kohort.observe.lags import PlaceLag
 from kohort.protocol.verdict import Verdict
@@ -53,38 +53,36 @@ def storm_findings(group_id: str, told: Sequence[Explanation], now_ms: int) -> I
 def flapping_findings(group_id: str, events: Iterable[AnyObserved], now_ms: int) -> Iterator[Finding]:
     """Yield the process that is gone again and again, and comes back each time."""
     recent = [each for each in events if isinstance(each, GroupChanged) and now_ms - each.at_ms <= FLAPS_MS]
-    gone = Counter(one.member.process for each in recent for one in each.gone)
-    came = Counter(one.process for each in recent for one in each.joined)
-    for (client_id, host), times in gone.most_common(1):
-        newest_ms = max(
-            each.at_ms for each in recent for one in each.gone if one.member.process == (client_id, host)
-        )
-        if times >= FLAPS_MIN and came[client_id, host] >= FLAPS_MIN - 1 and now_ms - newest_ms <= QUIET_MS:
+    for (client_id, host), times in times_gone(recent).most_common(1):
+        process = client_id, host
+        newest_ms = max(each.at_ms for each in recent for one in each.gone if one.member.process == process)
+        if times >= FLAPS_MIN and now_ms - newest_ms <= QUIET_MS:
             summary = (
                 f"{client_id} from {host.lstrip('/')} was gone {times} times within {duration(FLAPS_MS)}"
             )
-            yield Finding(FLAPPING, group_id, summary, (f"it came back {came[client_id, host]} times",))
+            evidence = ("it came back each time in between",)
+            yield Finding(FLAPPING, group_id, summary, evidence)
 
 
 class Standing:
     """Since when partitions of groups do not move."""
 
     def __init__(self) -> None:
-        self._since_ms: dict[tuple[str, str, int], int] = {}
+        self._since_ms: dict[str, dict[tuple[str, int], int]] = {}
+        """By group and partition."""
 
     def findings(self, group_id: str, lags: Iterable[PlaceLag], now_ms: int) -> Iterator[Finding]:
         """Yield that partitions of a group with members do not move, where that has lasted a while."""
         stuck: list[PlaceLag] = []
+        before, standing = self._since_ms.get(group_id, {}), {}
         for each in lags:
-            key = group_id, each.topic, each.partition
-            if each.verdict is None:  # The end of the log is unknown: it is as it was.
-                since_ms = self._since_ms.get(key, now_ms)
-                if now_ms - since_ms >= STUCK_MS_MIN:
+            where = each.topic, each.partition
+            # The end of the log may be unknown: then it is as it was.
+            if each.verdict in _STANDING or (each.verdict is None and where in before):
+                standing[where] = before.get(where, now_ms)
+                if now_ms - standing[where] >= STUCK_MS_MIN:
                     stuck.append(each)
-            elif each.verdict not in _STANDING:
-                self._since_ms.pop(key, None)
-            elif now_ms - self._since_ms.setdefault(key, now_ms) >= STUCK_MS_MIN:
-                stuck.append(each)
+        self._since_ms[group_id] = standing
         if stuck:
             names = ", ".join(f"{each.topic}-{each.partition}" for each in stuck[:PARTITIONS_TOLD])
             more = f" and {len(stuck) - PARTITIONS_TOLD} more" if len(stuck) > PARTITIONS_TOLD else ""
@@ -98,8 +96,8 @@ class Standing:
 
     def forget(self, is_kept: Callable[[str], bool]) -> None:
         """Forget groups that are not there, or have no members."""
-        for key in [each for each in self._since_ms if not is_kept(each[0])]:
-            del self._since_ms[key]
+        for group_id in [each for each in self._since_ms if not is_kept(each)]:
+            del self._since_ms[group_id]
 
 
 def _stands(lag: PlaceLag) -> str:

@@ -101,6 +101,24 @@ def test_a_deployment_is_no_alert(day: tuple[Day, ClusterAlerts]) -> None:
     assert alerts.look(lived.log.now_ms) == []
 
 
+def test_a_process_with_several_members_that_restarts_once_does_not_flap(
+    day: tuple[Day, ClusterAlerts],
+) -> None:
+    lived, alerts = day
+    for application in (0, 1, 2, 3, 3, 3, 3):
+        lived.start(application)
+        lived.read(4_000)
+    lived.read(5 * MINUTE)
+    for each in [each for each in lived.members if client_of(each) == "billing-3"]:
+        lived.end(each, 0)
+        lived.read(3_000)
+    for _ in range(4):
+        lived.start(3)
+        lived.read(3_000)
+    lived.read(2 * MINUTE)
+    assert alerts.look(lived.log.now_ms) == []
+
+
 def lag(verdict: Verdict | None, partition: int = 3) -> PlaceLag:
     return PlaceLag("t", partition, 117, NOW, 517, 400, 60.0, verdict)
 
@@ -126,6 +144,8 @@ def test_a_partition_is_stuck_once_it_has_stood_still_for_a_while() -> None:
     (found,) = standing.findings("h", many, NOW + 12 * MINUTE)
     assert found.summary.startswith("100 partitions"), "an outage of the broker ends no alert"
     assert [*standing.findings("new", [lag(None)], NOW)] == []
+    assert [*standing.findings("h", [], NOW + 13 * MINUTE)] == []
+    assert [*standing.findings("h", many, NOW + 14 * MINUTE)] == [], "its topics were deleted and made anew"
     standing.forget(lambda group_id: group_id == "g")
     assert [*standing.findings("h", many, NOW + 11 * MINUTE)] == []
 
@@ -135,6 +155,9 @@ def test_slack_gets_a_text_and_alertmanager_labels_and_times() -> None:
     text = json.loads(slack_body(begun))["text"]
     assert "*prod: billing*: 1 partition of billing does not move" in text
     assert "t-3: it stands" in text
+    mention = STUCK_FINDING._replace(group_id="<!channel> & <http://a|b>")
+    told = json.loads(slack_body(begun._replace(finding=mention)))["text"]
+    assert "*prod: &lt;!channel&gt; &amp; &lt;http://a|b&gt;*" in told
     assert "over" in json.loads(slack_body(begun._replace(ended_ms=NOW + 1)))["text"]
     (told, over) = json.loads(alertmanager_body([begun, begun._replace(ended_ms=NOW + 60_000)], NOW + 60_000))
     assert told["labels"] == {
@@ -255,7 +278,8 @@ def test_an_endpoint_that_speaks_no_http_ends_no_sender() -> None:
         sender.close()
 
 
-def test_an_endpoint_that_hangs_holds_up_nobody() -> None:
+def test_an_endpoint_that_hangs_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    alert = Alert("", STUCK_FINDING, NOW)
     release, began = Event(), Event()
 
     def hang(_path: str, _body: bytes) -> int:
@@ -265,11 +289,17 @@ def test_an_endpoint_that_hangs_holds_up_nobody() -> None:
 
     with endpoint(hang) as url:
         sender = Sender(webhook_of(f"slack={url}"))
-        sender.send([Alert("", STUCK_FINDING, NOW)], [], NOW)
+        sender.send([alert], [], NOW)
         assert began.wait(30)
         for _ in range(WAITING_MAX + 50):
-            sender.send([Alert("", STUCK_FINDING, NOW)], [], NOW)
+            sender.send([alert], [], NOW)
         assert sender.dropped == 50
+        monkeypatch.setattr("kohort.observe.webhooks.WAITING_BYTES_MAX", 10 * len(slack_body(alert)))
+        sender.send([alert], [], NOW)
+        assert sender.dropped == 50 + WAITING_MAX - 9, "ten have room"
+        monkeypatch.setattr("kohort.observe.webhooks.WAITING_BYTES_MAX", 1)
+        sender.send([alert], [], NOW)
+        assert sender.dropped == 50 + WAITING_MAX + 1, "the newest stays"
         release.set()
         sender.close()
 

@@ -137,6 +137,8 @@ class Watched:
         cluster = self.status.cluster_id
         with self.lock:
             store.begin_anew(cluster)
+            for group_id in self.records.groups:
+                self.lags.forget(group_id)
             self._told_ms = store.newest(cluster)
             self.facts.knows_all_groups = False
             self.records = Records(self.facts)

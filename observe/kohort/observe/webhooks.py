@@ -17,8 +17,8 @@ from kohort.observe.alerts import STORM, Alert
 
 log = logging.getLogger(__name__)
 
-WAITING_MAX = 256
-"""More waiting deliveries are not kept: the oldest are dropped."""
+WAITING_MAX, WAITING_BYTES_MAX = 256, 16 << 20
+"""More waiting deliveries are not kept: the oldest are dropped. Alertmanager gets all that stands again."""
 ATTEMPTS_MAX = 5
 FIRST_PAUSE_SECONDS, PAUSE_SECONDS_MAX = 1.0, 30.0
 TIMEOUT_SECONDS = 5.0
@@ -75,7 +75,12 @@ def slack_body(alert: Alert) -> bytes:
     lines = [f"{word} *{where}{finding.group_id}*: {finding.summary}"]
     if alert.ended_ms is None:
         lines += [f"• {each}" for each in finding.evidence[:EVIDENCE_TOLD]]
-    return json.dumps({"text": "\n".join(lines)}).encode()
+    return json.dumps({"text": _plain("\n".join(lines))}).encode()
+
+
+def _plain(text: str) -> str:
+    """Return a text in which Slack obeys no mention or link: a client may be named `<!channel>`."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def alertmanager_body(alerts: Iterable[Alert], now_ms: int) -> bytes:
@@ -117,6 +122,7 @@ class Sender:
         self.failed = 0
         self.dropped = 0
         self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
         self._news = Condition()
         self._stopping = Event()
         self._pause = pause or self._stopping.wait
@@ -141,10 +147,13 @@ class Sender:
 
     def _put(self, body: bytes) -> None:
         with self._news:
-            if len(self._waiting) >= WAITING_MAX:
-                self._waiting.popleft()
-                self.dropped += 1
             self._waiting.append(body)
+            self._waiting_bytes += len(body)
+            while len(self._waiting) > 1 and (
+                len(self._waiting) > WAITING_MAX or self._waiting_bytes > WAITING_BYTES_MAX
+            ):
+                self._waiting_bytes -= len(self._waiting.popleft())
+                self.dropped += 1
             self._news.notify()
 
     def _run(self) -> None:
@@ -155,6 +164,7 @@ class Sender:
                 if self._stopping.is_set():
                     return
                 body = self._waiting.popleft()
+                self._waiting_bytes -= len(body)
             self._deliver(body)
 
     def _deliver(self, body: bytes) -> None:

@@ -160,8 +160,21 @@ def most_often_gone(run: Run) -> tuple[tuple[str, str], int] | None:
     One that never joined is none: several members of one client id and host end, as an application shrinks.
     """
     joined = {each.process for change in run for each in change.joined}
-    gone = Counter(each.member.process for change in run for each in change.gone)
-    return next((each for each in gone.most_common() if each[0] in joined), None)
+    return next((each for each in times_gone(run).most_common() if each[0] in joined), None)
+
+
+def times_gone(changes: Iterable[GroupChanged]) -> Counter[tuple[str, str]]:
+    """Return how often each process was gone, by client id and host.
+
+    It must have come back in between: a process may have several members, which end one after the other.
+    """
+    times: Counter[tuple[str, str]] = Counter()
+    away: set[tuple[str, str]] = set()
+    for change in changes:
+        gone = {each.member.process for each in change.gone} - away
+        times.update(gone)
+        away = (away | gone) - {each.process for each in change.joined}
+    return times
 
 
 def _numbers(run: Run) -> str:

@@ -452,3 +452,22 @@ def test_members_of_one_process_that_end_one_by_one_are_no_storm() -> None:
     assert [each.findings[0].kind for each in told] == [FindingKind.MEMBER_LEFT] * 6
     back = changed(NOW + 50_000, 11, joined=(member("m-7"),))
     assert only(*ends[:2], back, *ends[3:]).findings[0].kind is FindingKind.STORM
+
+
+def test_a_process_with_several_members_that_restarts_once_is_no_storm() -> None:
+    """It has ten of thirty members, with one client id: too few for a deployment of the application."""
+    restart = [
+        changed(
+            NOW + each * 5_000,
+            8 + each,
+            members=20,
+            former_members=30,
+            **(
+                {"gone": (gone(f"old-{each}", silent_ms=10, at_ms=NOW + each * 5_000),)}
+                if each < 10
+                else {"joined": (member(f"new-{each}"),)}
+            ),
+        )
+        for each in range(20)
+    ]
+    assert not any(each.kind is FindingKind.STORM for told in explain(restart) for each in told.findings)
