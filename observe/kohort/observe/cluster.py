@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import NamedTuple, TypeVar
 from uuid import UUID
 
@@ -41,6 +42,8 @@ DEAD = "Dead"
 NOWHERE = -1
 REASON_LENGTH_MAX = 500
 DIGITS_MAX = 18
+BROKERS_ASKED_MAX = 3
+"""So many brokers are asked for settings: each refuses who has no right to them."""
 
 Places = Iterable[tuple[str, int]]
 
@@ -144,7 +147,7 @@ class ClusterQuestions:
 
     def settings(self, node_ids: Iterable[int], facts: Facts) -> None:
         """Put the settings that rules go by to `facts`: those of the first broker that answers."""
-        for node_id in node_ids:
+        for node_id in islice(node_ids, BROKERS_ASKED_MAX):
             self._pace.wait()
             ask = partial(self._admin.describe_configs, ResourceType.BROKER, str(node_id))
             entries: dict[str, ConfigEntry] | None = self._allowed("DescribeConfigs", ask)

@@ -219,3 +219,49 @@ def test_a_member_of_a_group_with_its_own_session_timeout_dies_by_that() -> None
     (event,) = group.events
     assert isinstance(event, GroupChanged)
     assert event.session_timeout_ms == 10_000
+
+
+def test_few_brokers_are_asked_for_settings_that_they_refuse() -> None:
+    class Refusing(FakeAdmin):
+        def describe_configs(self, *of: object) -> dict[str, object]:
+            self.calls.append(f"settings of {of[-1]}")
+            raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    admin = Refusing()
+    questions = questions_of(admin)
+    questions.settings(range(1, 100), Facts())
+    assert admin.calls == ["settings of 1", "settings of 2", "settings of 3"]
+    assert "DescribeConfigs" in questions.refused
+
+
+@pytest.mark.parametrize(("hours", "is_kept"), [(1, True), (23, True), (25, False)])
+def test_records_are_read_again_after_a_time_in_which_tombstones_are_removed(
+    store: Store, hours: int, is_kept: bool
+) -> None:
+    """A group that was deleted since, and whose tombstones are gone, would stay for ever."""
+    former = watched()
+    former.note(with_topics(t=1))
+    former.records.group("g").commit("t", 0, 5, NOW)
+    former.positions = {0: 7}
+    former.caught_up()
+    former.save(store)
+    found = Watched(lambda: NOW + hours * 3_600_000, 10.0)
+    found.status.cluster_id = "c"
+    found.restore(store)
+    assert (found.positions, [*found.records.groups]) == (({0: 7}, ["g"]) if is_kept else ({}, []))
+    assert found.facts.knows_all_groups == is_kept
+    assert found.look.topic_ids == {"t": UUID(int=1).hex}
+    found.note(with_topics(t=2))
+    assert len(found._cluster_news) == 1, "what topics there were is known"
+
+
+def test_without_the_right_to_read_records_nothing_is_read_again(store: Store) -> None:
+    former = watched()
+    former.status.reads_records = False
+    former.note(with_topics(t=1))
+    former.records.group("g").commit("t", 0, 5, NOW)
+    former.save(store)
+    found = Watched(lambda: NOW + 48 * 3_600_000, 10.0)
+    found.status.cluster_id = "c"
+    found.restore(store)
+    assert [*found.records.groups] == ["g"]

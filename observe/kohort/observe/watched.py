@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 
 PROGRESS = "progress"
 SILENT_MS_MAX = 60_000
+HOUR_MS = 3_600_000
+TOMBSTONE_HOURS = 24
+"""The log cleaner removes tombstones after this time (delete.retention.ms): what they deleted would stay."""
 FORMER_NAMES_MAX = 10_000
 """The number of topics that are gone whose names are kept."""
 
@@ -121,6 +124,11 @@ class Watched:
                 self.transactions = OpenTransactions(saved.transactions)
                 self.facts.group_session_timeouts_ms = saved.group_session_timeouts_ms
                 self.facts.topic_names = {UUID(each): name for name, each in saved.look.topic_ids.items()}
+                hours = (self.now_ms() - (saved.look.at_ms or self.now_ms())) // HOUR_MS
+                if saved.reads_records and hours >= TOMBSTONE_HOURS:
+                    log.warning("nobody observed for %s h: %s is read again", hours, GROUPS_TOPIC)
+                    self.begin_anew(store)
+                    return
             for group_id, state in store.groups(cluster):
                 self.records.restore(group_id, state)
         except msgspec.DecodeError:
