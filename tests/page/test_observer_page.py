@@ -111,6 +111,8 @@ def test_the_cause_of_a_storm_is_found_from_the_page_alone(page: Browser, tmp_pa
         page.until("document.querySelector('svg.timeline') !== null", "the group is shown")
         assert "a record of t-3 stops its readers" in page.text
         assert "60 rebalances (71 % of all)" in page.text
+        assert "the committed offset of t-3 moved on from 8,581 to 8,588" in page.text
+        assert page.run(STORY).strip().splitlines()[-1].startswith("Times in this text: UTC")
         assert page.run("document.querySelectorAll('svg.timeline .storming').length") >= 1
         assert "every 10.0 s" in page.text, "it says how members commit"
         assert "cannot be known who leads the group" in page.text

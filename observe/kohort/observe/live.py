@@ -13,6 +13,7 @@ import msgspec
 from kohort.broker.explain.digest import digest, of_explanations
 from kohort.broker.explain.findings import Explanation, FindingKind, Likelihood
 from kohort.broker.explain.observed.story import observed_story
+from kohort.broker.explain.story import time_zones
 from kohort.observe.alerting import Alerting
 from kohort.observe.alerts import QUIET_MS
 from kohort.observe.group import ObservedGroup
@@ -241,6 +242,7 @@ class LiveViews:
         return {
             **described,
             "now_ms": now_ms,
+            "time_zone": time_zones(now_ms),
             "may_write": False,
             **_together(None, lags),
             "storm": next((each.changes for each in reversed(told) if _stands(each, now_ms)), 0),

@@ -11,6 +11,7 @@ import pytest
 from kohort.broker.explain.findings import Explanation
 from kohort.broker.explain.observed.events import AnyObserved, GroupChanged, TopicsChanged
 from kohort.broker.explain.observed.explaining import LOOK_BACK_MS, explain
+from kohort.broker.explain.story import time_zones
 from kohort.client import PartitionInfo, TopicDescription
 from kohort.client.values import Node
 from kohort.observe import known
@@ -82,6 +83,7 @@ def test_a_storm_is_told_with_its_cause_how_sure_it_is_and_in_short(observer: Ob
     assert told["storm"] == 0  # It was in the morning.
     story = msgspec.convert(events[-1]["story"], list[str])
     assert any(line.startswith("  Cause (") for line in story)
+    assert told["time_zone"] == time_zones(MIDNIGHT)
 
 
 def test_a_storm_is_marked_until_it_has_been_quiet_for_ten_minutes(observer: Observer, stormy: Day) -> None:

@@ -7,7 +7,7 @@ import msgspec
 
 from kohort.broker.explain.advice import Advice, advice_of
 from kohort.broker.explain.events import RebalanceReport
-from kohort.broker.explain.story import story
+from kohort.broker.explain.story import story, time_zones
 from kohort.broker.explain.views import GroupView, view_of
 from kohort.broker.group.group import AnyGroup
 from kohort.broker.http.group_lag import by_group, fitting, lag_of_row
@@ -162,6 +162,7 @@ async def group_view(view: View, group: AnyGroup, now_ms: int) -> Json:
         **_of_view(described),
         "type": group.group_type,
         "now_ms": now_ms,
+        "time_zone": time_zones(now_ms),
         "may_write": view.asks() is not None,
         "lag": sum(each.lag or 0 for each in lag),
         "lag_seconds": max((each.lag_seconds or 0 for each in lag), default=0),

@@ -18,6 +18,7 @@ import trio
 import trio.testing
 from starlette.types import Message
 
+from kohort.broker.explain.story import time_zones
 from kohort.broker.group.events import CauseKind
 from kohort.broker.http import keeping, pages
 from kohort.broker.http.live import feed, messages
@@ -107,6 +108,7 @@ async def test_one_group_has_its_story_and_its_rows_have_a_limit(site: Site) -> 
     assert (told["group_id"], told["state"], told["storm"]) == ("billing/eu", "PreparingRebalance", 0)
     (rebalance,) = told["rebalances"]
     assert "generation 2, stable after" in rebalance["story"][0]
+    assert told["time_zone"] == time_zones(told["now_ms"])
     assert (len(told["offsets"]), told["offsets_left_out"]) == (OFFSETS_SHOWN, 7)
     assert (await site.get("/api/v1/live/group?id=gone")).status == 404
 

@@ -92,7 +92,7 @@ export function groupView(told, { set, parameters, redraw }) {
     OBSERVED ? h("div", { class: "title-row" }, h("h2", {}, "What happened, and why"), hoursField(told, set)) : h("h2", {}, "Rebalances"),
     timeline(told, chosen, (place) => set({ rebalance: place })),
     told.rebalances.length ? legend() : null,
-    told.rebalances.length ? story(told.rebalances[chosen]) : null,
+    told.rebalances.length ? story(told.rebalances[chosen], told.time_zone) : null,
     OBSERVED ? inShort(told) : null,
     charts(told, looks, parameters, set, redraw),
     told.type === "share" && !OBSERVED ? [h("h2", {}, "Records in hands"), deliveries(told, redraw)] : null,
@@ -128,9 +128,10 @@ function ongoing(rebalance) {
     waits ? ` It waits for ${waits}.` : "");
 }
 
-function story(report) {
+// The text has the times of the one that wrote it; all other times on the page are UTC.
+function story(report, zone) {
   return h("div", { class: "story", id: "story", "aria-live": "polite" }, report.story.map((text) =>
-    h("p", { class: rank(text) }, shown(text))));
+    h("p", { class: rank(text) }, shown(text))), zone ? h("p", { class: "soft small" }, `Times in this text: ${shown(zone)}.`) : null);
 }
 
 // What is to be changed, and what an observer holds for the cause, stand out; what the cause rests on stands back.
