@@ -8,6 +8,7 @@ from typing import NamedTuple
 from kohort.broker.explain.findings import Explanation, FindingKind
 from kohort.broker.explain.observed.events import AnyObserved, TopicsChanged
 from kohort.broker.explain.observed.explaining import LOOK_AHEAD_MS, LOOK_BACK_MS, explain
+from kohort.broker.explain.words import duration
 from kohort.observe.cluster import GROUPS_TOPIC
 from kohort.observe.observer import Observer
 from kohort.observe.store import CLUSTER_WIDE, NEVER, Store
@@ -116,13 +117,19 @@ class Histories:
 
 
 def cannot_know(watched: Watched) -> Iterator[str]:
-    """Yield what cannot be known for lack of rights, and what follows from that."""
+    """Yield what cannot be known, for lack of rights or for clocks that differ, and what follows."""
     status = watched.status
     if not status.reads_records:
         yield (
             f"{GROUPS_TOPIC} may not be read: groups are looked at now and then. What happens "
             "between two looks, timeouts, subscriptions of classic members, expired and deleted offsets "
             "are not known."
+        )
+    ahead_ms = watched.clock.ahead_ms
+    if ahead_ms:
+        yield (
+            f"exact times: the brokers' clocks are {duration(abs(ahead_ms))} "
+            f"{'ahead of' if ahead_ms > 0 else 'behind'} the observer's: ages of commits are wrong by that."
         )
     for name, reason in sorted(status.refused.items()):
         yield f"{name} was refused: {reason}"

@@ -12,6 +12,7 @@ from kohort.broker.explain.observed.patterns import MARKERS_MAX
 from kohort.client import BrokerError
 from kohort.client.batches import FetchedBatch
 from kohort.observe.brokers import ClusterCounts
+from kohort.observe.clock import BrokerClock
 from kohort.observe.cluster import GROUPS_TOPIC, Seen
 from kohort.observe.facts import Facts
 from kohort.observe.group import ObservedGroup
@@ -100,6 +101,7 @@ class Watched:
         self.counts = ClusterCounts()
         self.samples = Samples()
         self.transactions = OpenTransactions()
+        self.clock = BrokerClock()
         self.leaderless: frozenset[int] = frozenset()
         """Partitions of the groups' topic that had no leader at the last look."""
         self.positions: dict[int, int] = {}
@@ -192,7 +194,10 @@ class Watched:
                     where = f"{each.partition} at offset {each.header.base_offset}"
                     raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"{where}: {error}") from None
                 self.positions[each.partition.partition] = each.header.next_offset
-            self.records.settle(newest_ms or self.now_ms())
+            now_ms = self.now_ms()
+            if newest_ms and self.status.is_caught_up:
+                self.clock.saw(newest_ms, now_ms)
+            self.records.settle(newest_ms or now_ms)
 
     def caught_up(self, *, knows_all_groups: bool = True) -> None:
         """Note that all records are read: a group that is met from now on is a new one."""
@@ -204,8 +209,10 @@ class Watched:
     # Looks
 
     def note(self, seen: Seen) -> None:
-        """Take a look at the cluster."""
+        """Take a look at the cluster. Its time becomes that of the brokers, as the times of records are."""
         with self.lock:
+            at_ms = seen.look.at_ms + self.clock.ahead_ms
+            seen = seen._replace(look=msgspec.structs.replace(seen.look, at_ms=at_ms))
             changed = topics_changed(self.look, seen.look)
             if changed is not None:
                 self._cluster_news.append((CLUSTER_WIDE, changed))

@@ -59,7 +59,7 @@ export function notices(told) {
     observer.problem ? notice(h("p", { class: "bad", role: "alert" }, `What is shown may be old: ${shown(observer.problem)}.`)) : null,
     !observer.problem && !observer.is_caught_up
       ? notice(h("p", {}, `The observer still reads __consumer_offsets${observer.behind ? `: ${count(observer.behind, "record")} to go` : ""}. What happened lately may be missing.`)) : null,
-    told.cannot_know.length ? notice(h("p", {}, h("strong", {}, "Not known for lack of rights")), h("ul", {}, told.cannot_know.map((each) => h("li", {}, shown(each)))),
+    told.cannot_know.length ? notice(h("p", {}, h("strong", {}, "Not known")), h("ul", {}, told.cannot_know.map((each) => h("li", {}, shown(each)))),
       observer.reads_records ? null : right(observer)) : null,
     told.alerts.length ? notice(h("p", {}, h("strong", {}, "Alerts")), h("ul", {}, told.alerts.map((each) =>
       h("li", {}, link("group", { id: each.group_id }, name(each.group_id)), `: ${shown(each.summary)}, since ${time(each.started_ms)}`)))) : null,
