@@ -178,7 +178,10 @@ def digest(group_id: str, entries: Sequence[Entry], since_ms: int) -> Iterator[s
         return
     top = [*_most(every, rebalances), *_hours(entries), *(_causes(entries) if len(every) > 1 else ())]
     yield from top
-    full = {id(each): [*_in_full(each, rebalances)] for each in _outstanding(every)}
+    full = {
+        id(each): [*_in_full(each, rebalances), *_ending(each, is_last=each is every[-1])]
+        for each in _outstanding(every)
+    }
     others = sorted((each for each in every if id(each) not in full), key=_weight, reverse=True)
     names = _NAMES if any(each.kind in _NAMES_MEMBERS for each in entries) else ()
     room = PAGE_LINES - len(top) - sum(len(lines) + 2 for lines in full.values()) - len(names) - 3
@@ -197,7 +200,8 @@ def digest(group_id: str, entries: Sequence[Entry], since_ms: int) -> Iterator[s
             is_apart = False
     if dropped:
         changes = sum(each.changes for each in dropped)
-        yield f"And {len(dropped)} more that are not shown, with {_count(changes, 'rebalance')}."
+        are = "is" if len(dropped) == 1 else "are"
+        yield f"And {len(dropped)} more that {are} not shown, with {_count(changes, 'rebalance')}."
     yield from names
 
 
@@ -284,12 +288,11 @@ def _in_full(chapter: Chapter, rebalances: int) -> Iterator[str]:
     yield from (f"    {each}" for each in head.evidence[:EVIDENCE_TOLD])
     if len(chapter.entries) > 1:
         yield from _causes(chapter.entries, head)
-    yield from _ending(chapter)
     advice = dict.fromkeys(text for each in chapter.entries for text in each.advice)
     yield from (f"  What to change: {text}" for text in [*advice][-ADVICE_TOLD:])
 
 
-def _ending(chapter: Chapter) -> Iterator[str]:
+def _ending(chapter: Chapter, *, is_last: bool) -> Iterator[str]:
     """Yield what ended a chapter that has a cause which goes on until something ends it."""
     if chapter.head.kind not in _GOES_ON or chapter.head.rank == _UNSURE:
         return
@@ -298,7 +301,7 @@ def _ending(chapter: Chapter) -> Iterator[str]:
         last = max(endings, key=lambda each: each.at_ms)
         yield f"  Then, at {_clock(last.at_ms, chapter.started_ms)}: {last.text}."
     else:
-        yield "  Nothing is known that ended it."
+        yield f"  Nothing is known that ended it{': it may go on' if is_last else ''}."
 
 
 def _line(chapter: Chapter) -> str:

@@ -16,7 +16,7 @@ from kohort.broker.explain.observed.story import observed_story
 from kohort.broker.explain.observed.test_explaining import NOW, changed, flapping, gone, member
 
 STUCK = OwnedPartition("t", 3, 117, 400)
-MINUTE = 60_000
+MINUTE, HOUR = 60_000, 3_600_000
 
 
 def ending(*events: AnyObserved) -> str:
@@ -100,4 +100,6 @@ def test_the_page_says_what_ended_a_storm_or_that_it_is_not_known() -> None:
         and line.endswith(": app-1 from 10.0.0.1 joined, and was not gone again.")
         for line in page(explain(flapping(4)))
     )
-    assert "  Nothing is known that ended it." in page(explain([*flapping(4), later]))
+    assert "  Nothing is known that ended it: it may go on." in page(explain([*flapping(4), later]))
+    joined = changed(NOW + 4 * HOUR, 31, joined=(member("b", "app-2"),))
+    assert "  Nothing is known that ended it." in page(explain([*flapping(4), later, joined]))
