@@ -245,6 +245,41 @@ def test_groups_of_another_kohort_are_read_again_without_telling_twice(store: St
     assert (newest.generation_id, newest.former_members, len(store.events("c", "g"))) == (3, 2, 3)
 
 
+@pytest.mark.parametrize("is_read_in_part", [False, True])
+def test_a_kill_while_all_is_read_again_tells_nothing_twice(store: Store, *, is_read_in_part: bool) -> None:
+    def lived(found: Watched, *numbers: int) -> None:
+        log = Log()
+        log.records = found.records
+        for number in numbers:
+            log.now_ms = NOW + number * 1_000
+            log.generation(number, {"a": [0], "b": [1]} if number % 2 else {"a": [0, 1]})
+
+    first = watched()
+    lived(first, 1, 2, 3, 4)
+    first.positions = {0: 4}
+    first.save(store)
+    told = store.events("c", "g")
+    assert len(told) == 4
+    again = watched()
+    again.begin_anew(store)
+    if is_read_in_part:
+        lived(again, 1, 2)
+        again.positions = {0: 2}
+        again.save(store)
+    killed = watched()
+    killed.restore(store)
+    lived(killed, *((3, 4, 5) if is_read_in_part else (1, 2, 3, 4, 5)))
+    killed.save(store)
+    assert store.events("c", "g")[:4] == told
+    assert len(store.events("c", "g")) == 5
+    killed.positions = {0: 5}
+    killed.caught_up()
+    killed.save(store)
+    last = watched()
+    last.restore(store)
+    assert last._told_ms == {}
+
+
 def test_each_problem_stands_until_it_is_over_itself() -> None:
     status = watched().status
     status.is_caught_up = True

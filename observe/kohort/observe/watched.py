@@ -86,6 +86,8 @@ class SavedCluster(msgspec.Struct):
     reads_records: bool
     group_session_timeouts_ms: dict[str, int] = {}
     transactions: SavedTransactions = NONE_SAVED
+    told_ms: dict[str, int] = {}
+    """While all is read again: of each group the time up to which its events were stored before."""
 
 
 class Watched:
@@ -124,6 +126,7 @@ class Watched:
                 self.look, self.facts.knows_all_groups = saved.look, saved.knows_all_groups
                 self.status.reads_records = saved.reads_records
                 self.transactions = OpenTransactions(saved.transactions)
+                self._told_ms = saved.told_ms
                 self.facts.group_session_timeouts_ms = saved.group_session_timeouts_ms
                 self.facts.topic_names = {UUID(each): name for name, each in saved.look.topic_ids.items()}
                 hours = (self.now_ms() - (saved.look.at_ms or self.now_ms())) // HOUR_MS
@@ -138,6 +141,8 @@ class Watched:
             self.begin_anew(store)
             return
         self.positions = store.positions(cluster)
+        if not self.positions:
+            self._told_ms = store.newest(cluster)  # All is read again, and nothing of it is stored yet.
 
     def begin_anew(self, store: Store, *, reads_records: bool = True) -> None:
         """Forget all groups and positions. Events that are stored already are not stored again.
@@ -172,6 +177,7 @@ class Watched:
                 self.status.reads_records,
                 self.facts.group_session_timeouts_ms,
                 self.transactions.saved(),
+                {} if self.status.is_caught_up else self._told_ms,
             )
             state = msgspec.msgpack.encode(saved)
             told_ms, is_caught_up = self._told_ms, self.status.is_caught_up
