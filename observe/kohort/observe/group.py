@@ -465,18 +465,19 @@ def commit_each(
     """
     group_ids: set[str] = set()
     former: ObservedGroup | None = None
-    began_ms, has_members = 0, False
+    began_ms, has_members, has_stood = 0, False, False
     for (group, place), offset, at_ms in commits:
         if group is not former:
             former = group
             group_ids.add(group.group_id)
             began_ms, has_members = group.snapshot.at_ms, bool(group.snapshot.members)
+            has_stood = has_members and bool(group.standstills)
         activity, before = place.activity, place.offset
         if activity is not None and at_ms > activity.last_commit_ms:
             activity.committed(at_ms)
         if offset != before:
             if offset > before:
-                if group.standstills and has_members:
+                if has_stood:
                     group.moved_on((place.topic, place.partition), offset, at_ms)
                 if place.progress_ms <= began_ms:
                     group.advanced += 1
