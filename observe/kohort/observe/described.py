@@ -41,7 +41,7 @@ def take_description(group: ObservedGroup, description: GroupDescription, at_ms:
     generation_id = description.group_epoch
     if generation_id is None:
         generation_id = former.generation_id + 1 if former.generation_id >= 0 else 0
-    group.is_by_broker = description.group_epoch is not None
+    group.is_by_broker, group.is_described = description.group_epoch is not None, True
     group.become(Snapshot(generation_id, at_ms, assignor, members, owners))
 
 

@@ -101,6 +101,8 @@ class ObservedGroup:
         """Of a share group: where it began at the last look. It is not stored."""
         self.share_lags: dict[tuple[str, int], int] = {}
         """Of a share group: its lag, where it seems to have come less far than at a look before."""
+        self.is_described = False
+        """Whether its members are known by descriptions alone."""
         self.has_dropped_places = False
         """Whether places were dropped without a record of `__consumer_offsets` that says so."""
         self.events: list[AnyObserved] = []
@@ -292,8 +294,13 @@ class ObservedGroup:
         )
 
     def _session_timeout_ms(self) -> int:
-        """Return the session timeout of all members; 0 for a classic group, where each has its own."""
-        return self._facts.session_timeout_of(self.kind, self.group_id) if self.is_by_broker else 0
+        """Return the session timeout of all members; 0 for a classic group, where each has its own.
+
+        By descriptions the times of commits are those of looks: they prove nothing about a session.
+        """
+        if not self.is_by_broker or self.is_described:
+            return 0
+        return self._facts.session_timeout_of(self.kind, self.group_id)
 
     def _departures(self, old: Snapshot, gone: list[ObservedMember]) -> tuple[Departure, ...]:
         """Return what is known of members that are gone, with their first partitions."""

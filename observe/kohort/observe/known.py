@@ -12,12 +12,11 @@ from kohort.broker.explain.words import duration
 from kohort.observe.cluster import GROUPS_TOPIC
 from kohort.observe.observer import Observer
 from kohort.observe.store import CLUSTER_WIDE, NEVER, Store
-from kohort.observe.watched import Watched
+from kohort.observe.watched import HOUR_MS, Watched
 
 EVENTS_MAX = 2_000
 """The number of a group's events that are explained at once: some 0.2 s of CPU."""
 HISTORIES_KEPT = 16
-HOUR_MS = 3_600_000
 
 
 class History(NamedTuple):

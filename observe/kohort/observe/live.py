@@ -18,11 +18,12 @@ from kohort.observe.alerting import Alerting
 from kohort.observe.alerts import QUIET_MS
 from kohort.observe.group import ObservedGroup
 from kohort.observe.group_json import Json, group_state, group_type, members_of
-from kohort.observe.known import HOUR_MS, Histories, History, cannot_know, explained
+from kohort.observe.known import Histories, History, cannot_know, explained
 from kohort.observe.lags import PlaceLag
 from kohort.observe.observer import Observer
 from kohort.observe.samples import INTERVAL_MS
 from kohort.observe.store import Store
+from kohort.observe.watched import HOUR_MS
 from kohort.protocol.verdict import worst
 
 GROUPS_SHOWN = 100

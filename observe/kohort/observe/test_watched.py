@@ -5,20 +5,31 @@ from pathlib import Path
 from threading import Event
 from uuid import UUID
 
+import msgspec
 import pytest
 
+from kohort.broker.explain.findings import Likelihood
 from kohort.broker.explain.observed.events import GroupChanged, TopicsChanged
-from kohort.client import BrokerError, ConfigEntry, ResourceType, UnsupportedVersionError
+from kohort.broker.explain.observed.explaining import explain
+from kohort.client import (
+    BrokerError,
+    ConfigEntry,
+    OffsetAndMetadata,
+    ResourceType,
+    TopicPartition,
+    UnsupportedVersionError,
+)
 from kohort.client.admin_values import ClusterDescription, ConfigSource
 from kohort.observe.asking import Asker
 from kohort.observe.cluster import Seen
+from kohort.observe.described import take_description, take_offsets
 from kohort.observe.facts import Facts
 from kohort.observe.group import ObservedGroup
 from kohort.observe.observer import Observer, Target, cluster_name
 from kohort.observe.pace import Limits, Pace
 from kohort.observe.snapshots import Snapshot
 from kohort.observe.store import CLUSTER_WIDE, Store
-from kohort.observe.test_observer import NOW, FakeAdmin, questions_of, watched
+from kohort.observe.test_observer import NOW, FakeAdmin, description, questions_of, watched
 from kohort.observe.topics import ClusterLook
 from kohort.observe.watched import Watched
 from kohort.protocol.errors import ErrorCode
@@ -265,3 +276,19 @@ def test_without_the_right_to_read_records_nothing_is_read_again(store: Store) -
     found.status.cluster_id = "c"
     found.restore(store)
     assert [*found.records.groups] == ["g"]
+
+
+def test_descriptions_prove_nothing_about_a_session() -> None:
+    """An offset that is seen at a look was committed at any time since the look before."""
+    group = ObservedGroup("g", Facts(session_timeout_ms=45_000))
+    for second in range(0, 50, 10):
+        members = ("a", "b") if second < 40 else ("b",)
+        told = msgspec.structs.replace(description("g", *members[::-1]), group_epoch=len(members))
+        take_description(group, told, NOW + second * 1_000)
+        if second == 30:  # Each group has its turn.
+            take_offsets(group, {TopicPartition("t", 0): OffsetAndMetadata(5)}, NOW + second * 1_000)
+    gone = group.events[-1]
+    assert isinstance(gone, GroupChanged)
+    assert [each.member.member_id for each in gone.gone] == ["a"]
+    (explanation,) = explain([gone])
+    assert {each.likelihood for each in explanation.findings} == {Likelihood.POSSIBLE}
