@@ -75,7 +75,11 @@ class StatusServer(ThreadingHTTPServer):
     def process_request(self, request: object, client_address: object) -> None:
         """Give a connection a thread, or close it where there are too many."""
         if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)  # type: ignore[arg-type]  # As socketserver has it.
+            try:
+                super().process_request(request, client_address)  # type: ignore[arg-type]  # As socketserver has it.
+            except BaseException:  # The system has no thread: `socketserver` closes the connection.
+                self._free.release()
+                raise
         else:
             self.shutdown_request(request)  # type: ignore[arg-type]  # As socketserver has it.
 

@@ -1,6 +1,7 @@
 """The small HTTP server of long-running commands, asked by strangers and by silent connections."""
 
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -87,3 +88,17 @@ def test_silent_connections_make_room_when_their_time_is_over(
         silent = [stack.enter_context(connect(server)) for _ in range(status_server.CONNECTIONS_MAX)]
         assert [each.recv(1) for each in silent] == [b""] * len(silent)
         wait_until(lambda: is_answered(server), "room for another, while their clients still hold them")
+
+
+def test_connections_that_got_no_thread_take_no_place(
+    monkeypatch: pytest.MonkeyPatch, server: StatusServer
+) -> None:
+    def start(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patches:
+        patches.setattr(threading.Thread, "start", start)
+        for _ in range(status_server.CONNECTIONS_MAX):
+            with connect(server) as refused:
+                assert refused.recv(1) == b""
+    assert is_answered(server)
