@@ -3,7 +3,7 @@
 Groups, transactions and share state are kept by one of these each. Kafka: CoordinatorRuntime.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 import structlog
@@ -220,14 +220,17 @@ class CoordinatorShards(Generic[KeyT, CoreT]):
 
     def _load_soon(self, shard: Shard[CoreT]) -> None:
         """Load a shard in a task of its own, unless that is under way."""
+        self._begin_to_load(shard, RELOAD_DELAYS_SECONDS)
+
+    def _begin_to_load(self, shard: Shard[CoreT], delays_seconds: Sequence[float]) -> None:
         if shard.index not in self.loading:
             self.loading.add(shard.index)
-            self._services.workers.spawn(self._load, shard)
+            self._services.workers.spawn(self._load, shard, delays_seconds)
 
-    async def _load(self, shard: Shard[CoreT]) -> None:
+    async def _load(self, shard: Shard[CoreT], delays_seconds: Sequence[float]) -> None:
         """Load a shard. A load that fails is tried again, ever later; at last also with the next request."""
         try:
-            for delay_seconds in (*RELOAD_DELAYS_SECONDS, None):
+            for delay_seconds in (*delays_seconds, None):
                 try:
                     await self.ensure_topic()
                     if self._is_wanted(shard):
@@ -256,7 +259,7 @@ class CoordinatorShards(Generic[KeyT, CoreT]):
     def _load_again_later(self, shard: Shard[CoreT]) -> None:
         def due() -> None:
             if self._shards.get(shard.index) is shard and shard.state is ShardState.CLOSED:
-                self._load_soon(shard)
+                self._begin_to_load(shard, ())
 
         key = self.topic, shard.index, "load"
         self._services.timers.set(key, self.clock.now_ms() + RELOAD_AGAIN_MS, due)
