@@ -179,9 +179,14 @@ class LogOpening:
         the error is raised.
         """
         is_sound = (lambda each: True) if self._files.clean else self._files.is_sound
-        waiting = deque(each for each in self._partitions if each.replicated or not is_sound(each))
+        waiting = deque(
+            each for each in self._partitions if not each.opened and (each.replicated or not is_sound(each))
+        )
         if not waiting:
             return
+        logs = len(waiting)
+        if not self._files.clean:
+            log.info("logs are recovered after an unclean stop", logs=logs)
         openers = [self._workers.event() for _ in range(threads)]
         errors: list[Exception] = []
         for done in openers:
@@ -190,6 +195,8 @@ class LogOpening:
             await done.wait()
         if errors:
             raise errors[0]
+        if not self._files.clean:
+            log.info("logs have been recovered", logs=logs)
 
     @property
     def is_short(self) -> bool:

@@ -464,6 +464,23 @@ def test_a_topic_does_not_start_at_the_offset_of_a_folder_that_was_set_aside(tmp
     assert again.data.records.known_end("t", 0) == 0
 
 
+async def test_the_log_says_how_many_logs_are_recovered(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create("t", 3)
+    world.fill("t")
+    world.crash()
+    again = World(tmp_path, metadata=world.metadata)
+    with capture_logs() as lines:
+        for _ in range(2):  # The second time there is nothing to do.
+            async with trio.open_nursery() as nursery:
+                again.workers._nursery = nursery
+                await again.table.opening.open_all()
+    assert [(each["event"], each["logs"]) for each in lines if "logs" in each] == [
+        ("logs are recovered after an unclean stop", 3),
+        ("logs have been recovered", 3),
+    ]
+
+
 def test_records_in_a_folder_without_an_owner_are_shown_in_no_topic(tmp_path: Path) -> None:
     world = with_records_in_log(tmp_path)
     (tmp_path / "t-0" / "partition.metadata").unlink()
