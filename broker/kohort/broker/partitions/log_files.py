@@ -71,7 +71,8 @@ class LogFiles:
             self._journal.end_offset(opened.log_id),
         )
         self._journal.restore(opened)
-        self.is_short |= bool(opened.gaps) or self._data.records.is_missing(partition.topic, partition.index)
+        if opened.gaps or self._data.records.is_missing(partition.topic, partition.index):
+            self.is_short = True  # Never `|=`: another thread may set it in the meantime.
         for begin, end_offset in opened.gaps:
             log.error(
                 "a sealed segment was cut short, and its records are lost",

@@ -129,3 +129,16 @@ def test_a_folder_that_has_lost_its_id_is_set_aside_where_others_have_the_partit
     again.files.set_strays_aside(world.metadata.snapshot(), lambda key: False)
     [stray] = folders(again)
     assert stray.endswith("-stray")
+
+
+def test_a_short_log_is_not_forgotten_if_a_whole_one_is_opened_at_the_same_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_missing(_topic: str, _index: int) -> bool:
+        world.files.is_short = True  # Another thread has opened a log that lacks records.
+        return False
+
+    monkeypatch.setattr(world.data.records, "is_missing", is_missing)
+    world.create("whole")
+    world.partition("whole")
+    assert world.files.is_short
