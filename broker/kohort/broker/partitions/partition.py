@@ -246,8 +246,8 @@ class Partition:
                 self._note_failure(error)
                 with _changing:
                     self.offline = error
-                    self.opened = True
                     self._derive_error_code()
+                    self.opened = True  # Last: from now on the loop uses it without a lock.
                 self._host.log_failed(self)
             else:
                 self._use(opened)
@@ -283,8 +283,8 @@ class Partition:
             self._awaits_epoch |= lost_tail
             self.is_behind |= is_behind
             self.offline = None
-            self.opened = True
             self._derive_error_code()
+            self.opened = True  # Last, as in `open`.
         if lost_tail:
             self._host.lost_tail(self)
         if is_behind:

@@ -520,6 +520,30 @@ def test_the_owner_of_a_folder_is_on_disk_before_anything_is_acknowledged() -> N
     assert survivor.partition("t").log.log_end_offset == 1
 
 
+@pytest.mark.parametrize("is_sound", [True, False])
+def test_the_loop_uses_a_log_that_a_thread_has_opened_only_when_its_error_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_sound: bool
+) -> None:
+    world = World(tmp_path)
+    world.create("t")
+    world.close()
+    again = World(tmp_path, metadata=world.metadata)
+    derive, were_open = Partition._derive_error_code, []
+
+    def note(partition: Partition) -> None:
+        were_open.append(partition.opened)
+        derive(partition)
+
+    def fail(_partition: Partition) -> None:
+        raise StorageError("the disk")
+
+    monkeypatch.setattr(Partition, "_derive_error_code", note)
+    if not is_sound:
+        monkeypatch.setattr(again.files, "open", fail)
+    assert again.partition("t").opened
+    assert were_open == [False]
+
+
 def test_a_log_that_lost_its_end_serves_under_a_new_leader_epoch(tmp_path: Path) -> None:
     world = with_records_in_log(tmp_path, batches=3)
     topic_id = world.partition("t").topic_id
