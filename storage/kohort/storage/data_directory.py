@@ -377,7 +377,8 @@ class DataDirectory:
         """Close every log and, if all succeeded, mark the shutdown as clean; release the lock.
 
         `when_sound` is called in between, once every log has all that is its own on the disk. `close_all`
-        may close many logs at once: the disk is quicker with them than one by one.
+        may close many logs at once: the disk is quicker with them than one by one. A start that still checks
+        what an unclean stop has left leaves it as it is.
         Raises: StorageError of the first log that failed, after all were closed.
         """
         if self._lock is None:
@@ -388,9 +389,10 @@ class DataDirectory:
             self.checkpoint()
             # A log that was not opened at all, after an unclean shutdown, is still to be recovered.
             unopened = set(self._folder_names()) - logs.keys()
-            if not failures:
+            is_checked = self.is_clean or not self.records.is_checking
+            if not failures and is_checked:
                 when_sound()
-            if not failures and all(map(self._is_known_sound, unopened)):
+            if not failures and is_checked and all(map(self._is_known_sound, unopened)):
                 self._remove_notes()
                 self._replace(CLEAN_SHUTDOWN, _CLEAN_SHUTDOWN_CONTENT)
         finally:

@@ -81,8 +81,10 @@ class LogRecords:
         self._lock = Lock()
         self._stale: set[TopicPartition] = set()
         """Deleted partitions that the checkpoint files may still name."""
-        self._missing: frozenset[TopicPartition] = frozenset()
-        """Partitions with records whose folders were missing at the start."""
+        self._missing: Offsets = {}
+        """Partitions with records whose folders were missing at the start, and where these ended."""
+        self.is_checking = False
+        """Whether a start has not noted yet what the folder has lost."""
 
     def load(self, found: Checkpoint, folders: Collection[TopicPartition]) -> None:
         """Take the checkpoint entries of the existing partitions.
@@ -91,9 +93,11 @@ class LogRecords:
         """
         present = dict.fromkeys(folders)
         self._stale = found.keys() - present.keys()
-        self._missing = frozenset(
-            key for offsets in found for key, offset in offsets.items() if offset and key not in present
-        )
+        self._missing = {}
+        for key in found.keys() - present.keys():
+            end_offset = max(offsets.get(key, 0) for offsets in found)
+            if end_offset:
+                self._missing[key] = end_offset
         for key in present:
             record = self._records[key] = LogRecord()
             record.recovery_point = found.recovery_points.get(key)
@@ -117,6 +121,19 @@ class LogRecords:
         with self._lock:
             record = self._records.get((topic, index))
             return 0 if record is None else record.known_end
+
+    def begin_check(self) -> None:
+        """Keep in the checkpoints how far logs were on the disk before this start, also of shorter ones.
+
+        A start that ends early must not let the next one take a folder that has lost records for a whole one.
+        """
+        self.is_checking = True
+
+    def end_check(self) -> None:
+        """Note that the folder's losses are on record: checkpoints have what is there from now on."""
+        with self._lock:
+            self.is_checking = False
+            self._stale.update(self._missing)
 
     def is_missing(self, topic: str, index: int) -> bool:
         """Return whether the folder of a partition with records was missing at the start."""
@@ -243,12 +260,18 @@ class LogRecords:
                 if record.log is not None:
                     record.note_offsets(record.log)
             items = self._records.items()
+            synced = {key: each.synced_offset for key, each in items if each.synced_offset is not None}
+            if self.is_checking:
+                known = ((key, each.known_end) for key, each in items)
+                for key, end_offset in (*known, *self._missing.items()):
+                    if end_offset > synced.get(key, 0):
+                        synced[key] = end_offset
             found = Checkpoint(
                 {key: each.recovery_point for key, each in items if each.recovery_point is not None},
                 {
                     key: each.log_start_offset for key, each in items if each.log_start_offset
                 },  # 0 unless noted.
-                {key: each.synced_offset for key, each in items if each.synced_offset is not None},
+                synced,
                 {key: each.cleaner_offset for key, each in items if each.cleaner_offset is not None},
             )
             return found, frozenset(self._stale)

@@ -272,6 +272,54 @@ def test_a_partition_without_its_folder_is_missing(tmp_path: Path) -> None:
     assert [directory.records.is_missing("orders", index) for index in (0, 1, 2)] == [True, False, False]
 
 
+@pytest.mark.parametrize("is_stopped", [True, False])
+@pytest.mark.parametrize("loss", ["folder", "end"])
+def test_a_start_that_ends_early_does_not_hide_a_loss_from_the_next(
+    tmp_path: Path, loss: str, is_stopped: bool
+) -> None:
+    directory = open_directory(tmp_path)
+    directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    append(directory, 10)
+    directory.close()
+    if loss == "folder":
+        shutil.rmtree(tmp_path / "orders-0")
+    else:
+        max((tmp_path / "orders-0").glob("*.log")).write_bytes(b"")
+    for _ in range(2):
+        directory = open_directory(tmp_path)
+        directory.records.begin_check()
+        log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+        is_missing = directory.records.is_missing("orders", 0)
+        assert is_missing or directory.records.known_end("orders", 0) == 10 > log.log_end_offset
+        directory.checkpoint()
+        if is_stopped:
+            directory.close()
+        directory._lock = None
+    directory = open_directory(tmp_path)
+    directory.records.begin_check()
+    log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    directory.records.end_check()
+    directory.checkpoint()
+    directory._lock = None
+    directory = open_directory(tmp_path)
+    log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    assert directory.records.known_end("orders", 0) == log.log_end_offset < 10
+
+
+def test_a_stop_before_a_crash_was_looked_into_is_not_clean(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    append(directory)
+    directory._lock = None  # The process is gone.
+    directory = open_directory(tmp_path)
+    directory.records.begin_check()
+    directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+    removed: list[str] = []
+    directory.close(when_sound=lambda: removed.append("the journal"))
+    assert not removed
+    assert not open_directory(tmp_path).is_clean
+
+
 def test_a_log_that_was_cut_is_not_short_at_the_next_start(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     directory.open_log("orders", TOPIC_ID, 0, CONFIG)

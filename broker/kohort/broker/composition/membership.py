@@ -125,8 +125,10 @@ class Membership:
 
     async def register(self, broker: BrokerState, partitions: PartitionTable, supervisor: Supervisor) -> None:
         """Register this broker, under a lease that is kept from then on."""
+        self.data.records.begin_check()
         await partitions.opening.open_all()  # A registered broker may be elected: it checks its folder first.
         self.member.begin_life(is_short=partitions.opening.is_short)
+        self.data.records.end_check()
         supervisor.start("cluster metadata", self.member.keep_metadata)
         await self.metadata.register(self.member.registration(broker))
         supervisor.start("lease", self.member.keep_lease)
