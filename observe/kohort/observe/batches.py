@@ -2,11 +2,15 @@
 
 Nearly every record commits an offset of a partition that has been committed before. Its key is the same, byte
 for byte, so that it is looked up and not decoded; of its value, the offset alone is read.
+
+A member that commits its partitions again and again writes batches of one layout: they differ in their
+offsets and times alone. Such a batch is taken apart by one `struct` that was made for the layout.
 """
 
 import struct
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from itertools import repeat
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from kohort.protocol.records import BatchHeader
 from kohort.protocol.records.varint import read_varint
@@ -16,15 +20,131 @@ T = TypeVar("T")
 BEGINNING = struct.Struct(">hq")
 """A committed offset begins like this in each version of its record: the version, then the offset."""
 _OFFSET = struct.Struct(">q").unpack_from
+_OFFSET_BYTES = 8
 _VERSION_BYTES = 2
+LAYOUT_RECORDS_MAX = 100_000
+"""So many records have the layouts that are kept, at 200 to 300 bytes each."""
+
+
+class Found(NamedTuple, Generic[T]):
+    """The commits of a batch: for each record what is known of its key, the offset, and the time."""
+
+    commits: Iterable[tuple[T, int, int]]
+    records: int
+    newest_ms: int
+
+
+class Commits(Generic[T]):
+    """Finds the commits of batches, where `known` has something for the key of each.
+
+    A caller that takes a key from `known`, or gives it another value, calls `forget`.
+    """
+
+    def __init__(self, known: Mapping[bytes, T]) -> None:
+        self._known = known
+        self._layouts: dict[bytes, _Layout[T] | tuple[int, int]] = {}
+        self.layout_records = 0
+
+    def forget(self) -> None:
+        """Look all keys up again."""
+        self._layouts.clear()
+        self.layout_records = 0
+
+    def of(self, header: BatchHeader, data: bytes) -> Found[T] | None:
+        """Return the commits of a batch.
+
+        None where a record is another one: its key is not known, it removes an offset, or it is unusual.
+        """
+        if header.has_log_append_time:
+            return None
+        first_key = _first_key(data)
+        layout = self._layouts.get(first_key)
+        if isinstance(layout, _Layout):
+            found = layout.commits(header, data)
+            if found is not None:
+                return found
+        commits = known_commits(header, data, self._known.get)
+        if commits is None:
+            return None
+        if commits:
+            self._keep(first_key, (header.record_count, len(data)), data)
+        return Found(commits, len(commits), commits[-1][2] if commits else 0)
+
+    def _keep(self, first_key: bytes, shape: tuple[int, int], data: bytes) -> None:
+        """Keep the layout of a batch whose shape comes for the second time in a row."""
+        former = self._layouts.get(first_key)
+        if isinstance(former, _Layout):
+            self.layout_records -= former.shape[0]
+        if former != shape:
+            self._layouts[first_key] = shape
+            return
+        if self.layout_records + shape[0] > LAYOUT_RECORDS_MAX:
+            self.forget()
+        self._layouts[first_key] = _Layout(shape, data, self._known)
+        self.layout_records += shape[0]
+
+
+class _Layout(Generic[T]):
+    """Where the offsets of a batch are, and all that has to be the same in another batch of this layout."""
+
+    __slots__ = ("_constant", "_deltas", "_known", "_latest", "_unpack", "shape")
+
+    def __init__(self, shape: tuple[int, int], data: bytes, known: Mapping[bytes, T]) -> None:
+        """Take apart a batch of known commits, of so many records and bytes."""
+        self.shape = shape
+        form, constant, deltas, begin = [">"], [], [], 0
+        self._known: list[T] = []
+        while begin < len(data):
+            length, position = read_varint(data, begin)
+            end = position + length
+            delta, position = read_varint(data, position + 1)  # Behind the attributes.
+            _, position = read_varint(data, position)
+            size, position = read_varint(data, position)
+            self._known.append(known[data[position : position + size]])
+            _, position = read_varint(data, position + size)
+            position += _VERSION_BYTES
+            form.append(f"{position - begin}sq{end - position - _OFFSET_BYTES}x")
+            constant.append(data[begin:position])
+            deltas.append(delta)
+            begin = end
+        self._unpack: Callable[[bytes], tuple[Any, ...]] = struct.Struct("".join(form)).unpack
+        self._constant = tuple(constant)
+        self._deltas = deltas if any(deltas) else None
+        self._latest = deltas[-1]
+
+    def commits(self, header: BatchHeader, data: bytes) -> Found[T] | None:
+        """Return the commits of another batch, None where it has another layout."""
+        if (header.record_count, len(data)) != self.shape:
+            return None
+        values = self._unpack(data)
+        if values[::2] != self._constant:
+            return None
+        base_ms = header.base_timestamp
+        times = repeat(base_ms) if self._deltas is None else map(base_ms.__add__, self._deltas)
+        commits = zip(self._known, values[1::2], times, strict=False)  # Times may be without end.
+        return Found(commits, header.record_count, base_ms + self._latest)
+
+
+def _first_key(data: bytes) -> bytes:
+    """Return the key of the first record, or some other bytes where it is an unusual one."""
+    try:
+        position = (
+            5 if data[0] < 128 else 6
+        )  # Behind length, attributes, two small deltas, and its own length.
+        length = data[position - 1]
+        if length >= 128:
+            length = length & 127 | data[position] << 7
+            position += 1
+        return data[position : position + (length >> 1)]
+    except IndexError:
+        return b""
 
 
 def known_commits(
     header: BatchHeader, data: bytes, find: Callable[[bytes], T | None]
 ) -> list[tuple[T, int, int]] | None:
-    """Return of each record what `find` has for its key, the offset, and the time.
+    """Return the commits of a batch as `Commits.of` does, record by record.
 
-    None where a record is another one: its key is not known, it removes an offset, or it is unusual.
     The layout of a record: `kohort.protocol.records.decoding`.
     """
     base_ms = header.base_timestamp

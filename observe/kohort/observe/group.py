@@ -465,32 +465,34 @@ class ObservedGroup:
 def commit_each(
     commits: Iterable[tuple[tuple[ObservedGroup, Place], int, int]], *, is_transactional: bool = False
 ) -> set[str]:
-    """Take commits of partitions that have been committed before, each with its offset and time.
+    """Take commits of known partitions, each with its offset and time; return the groups' ids. The hot path.
 
-    Return the ids of the groups. This is the hot path. `is_transactional`: they count also where their
-    transaction is aborted later.
+    Those of a transaction (`is_transactional`) count also where it is aborted later.
     """
     group_ids: set[str] = set()
     former: ObservedGroup | None = None
-    began_ms, has_members, has_stood = 0, False, False
+    noted: Activity | None = None
+    began_ms, noted_ms, has_members, has_stood = 0, 0, False, False
     for (group, place), offset, at_ms in commits:
         if group is not former:
             former = group
             group_ids.add(group.group_id)
             began_ms, has_members = group.snapshot.at_ms, bool(group.snapshot.members)
             has_stood = has_members and bool(group.standstills)
-        activity, before = place.activity, place.offset
-        if activity is not None and at_ms > activity.last_commit_ms:
-            activity.committed(at_ms)
+        before, activity = place.offset, place.activity
+        if activity is not noted or at_ms != noted_ms:  # Those of one member in one batch have one time.
+            noted, noted_ms = activity, at_ms
+            if activity is not None and at_ms > activity.last_commit_ms:
+                activity.committed(at_ms)
+        if offset > before:
+            if has_stood:
+                group.moved_on((place.topic, place.partition), offset, at_ms)
+            if place.progress_ms <= began_ms:
+                group.advanced += 1
+            place.progress_ms = at_ms
+            if activity is not None and at_ms > activity.last_progress_ms:
+                activity.progressed(at_ms)
         if offset != before:
-            if offset > before:
-                if has_stood:
-                    group.moved_on((place.topic, place.partition), offset, at_ms)
-                if place.progress_ms <= began_ms:
-                    group.advanced += 1
-                place.progress_ms = at_ms
-                if activity is not None and at_ms > activity.last_progress_ms:
-                    activity.progressed(at_ms)
             if offset < before or not has_members:
                 group.was_set(place, offset, at_ms, is_transactional=is_transactional)
             place.offset = offset

@@ -6,7 +6,7 @@ import msgspec
 
 from kohort.broker.explain.observed.events import AnyObserved
 from kohort.client.batches import FetchedBatch
-from kohort.observe.batches import BEGINNING, known_commits
+from kohort.observe.batches import BEGINNING, Commits
 from kohort.observe.epochs import Epochs, SavedEpochs
 from kohort.observe.facts import Facts
 from kohort.observe.generations import snapshot_of
@@ -51,17 +51,18 @@ class Records:
         self.undecoded = 0
         self._epochs: dict[str, Epochs] = {}
         self._places: dict[bytes, tuple[ObservedGroup, Place]] = {}
+        self._commits = Commits(self._places)
         self._changed: set[str] = set()
 
     def take_batch(self, batch: FetchedBatch) -> int:
         """Take a batch of records, all or none; return the time of the newest one. Raises: WireError."""
         header, data = batch.header, batch.records
         if header.base_offset >= batch.from_offset:
-            commits = known_commits(header, data, self._places.get)
-            if commits:
-                self.records += len(commits)
-                self._changed |= commit_each(commits, is_transactional=header.is_transactional)
-                return commits[-1][2]
+            found = self._commits.of(header, data)
+            if found is not None:
+                self.records += found.records
+                self._changed |= commit_each(found.commits, is_transactional=header.is_transactional)
+                return found.newest_ms
         newest_ms = 0
         for each in [*iterate_payload(data, header)]:  # As a whole first: all of the batch, or nothing.
             if each.key is not None and each.offset >= batch.from_offset:
@@ -93,12 +94,15 @@ class Records:
         of, value = record.key, record.value
         group = self.group(of.group)
         if value is None:
-            self._places.pop(key, None)
+            if self._places.pop(key, None) is not None:
+                self._commits.forget()
             group.remove(of.topic, of.partition, at_ms)
             return
         if value.topic_id.int:
             self.facts.topic_names.setdefault(value.topic_id, of.topic)
         place = group.commit(of.topic, of.partition, value.offset, at_ms, is_transactional=is_transactional)
+        if key in self._places:
+            self._commits.forget()
         self._places[key] = group, place
 
     def _generation(self, record: GroupMetadataRecord, at_ms: int) -> None:
@@ -178,6 +182,7 @@ class Records:
             for key, (group, place) in self._places.items()
             if group.places.get((place.topic, place.partition)) is place
         }
+        self._commits = Commits(self._places)
 
     def restore(self, group_id: str, state: bytes) -> None:
         """Go on with a group from what `drain` gave. Raises: msgspec.DecodeError for another format."""

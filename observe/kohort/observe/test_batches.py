@@ -9,7 +9,8 @@ import pytest
 from kohort.broker.explain.observed.events import AnyObserved
 from kohort.client import TopicPartition
 from kohort.client.batches import FetchedBatch
-from kohort.observe.batches import known_commits
+from kohort.observe import batches
+from kohort.observe.batches import Commits, known_commits
 from kohort.observe.records import Records
 from kohort.observe.test_records import NOW, Log
 from kohort.protocol.errors import WireError
@@ -168,3 +169,111 @@ def test_the_layout_of_a_committed_offset_begins_with_version_and_offset() -> No
     for topic_id in (0, 7):
         value = OffsetCommitValue(offset=-5, metadata="m", commit_timestamp=1, topic_id=UUID(int=topic_id))
         assert struct.unpack_from(">hq", encode_value(value)) == (4 if topic_id else 3, -5)
+
+
+# Layouts
+
+
+def commits_of(commits: Commits[int], batch: FetchedBatch) -> list[tuple[int, int, int]] | None:
+    found = commits.of(batch.header, batch.records)
+    if found is None:
+        return None
+    taken = [*found.commits]
+    assert found.records == len(taken)
+    assert not taken or found.newest_ms == taken[-1][2]
+    return taken
+
+
+def request(offset: int, at_ms: int, *, step_ms: int = 0, metadata: str = "") -> FetchedBatch:
+    """Return the batch of a request that commits ten partitions."""
+    return batch_of(
+        *((key_of(each), value_of(offset + each, metadata), at_ms + each * step_ms) for each in range(10)),
+        base_offset=offset,
+    )
+
+
+@pytest.mark.parametrize("step_ms", [0, 1, -3, 900])
+@pytest.mark.parametrize("metadata", ["", "m" * 60, "m" * 200])
+def test_a_layout_that_comes_again_is_read_at_once(
+    metadata: str, step_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {key_of(each): each for each in range(10)}
+    commits = Commits(known)
+    for offset in (1, 2):
+        commits_of(commits, request(offset, NOW, step_ms=step_ms, metadata=metadata))
+    monkeypatch.setattr(batches, "known_commits", None)
+    found = commits_of(commits, request(1 << 40, NOW + 5, step_ms=step_ms, metadata=metadata))
+    assert found == [(each, (1 << 40) + each, NOW + 5 + each * step_ms) for each in range(10)]
+
+
+def test_no_byte_of_a_batch_is_passed_over_because_of_its_layout() -> None:
+    known = {key_of(each): each for each in range(10)}
+    batch = request(7, NOW)
+    for place in range(len(batch.records)):
+        for bit in (1, 0x80):
+            commits = Commits(known)
+            for _ in range(2):
+                commits_of(commits, batch)
+            changed = bytearray(batch.records)
+            changed[place] ^= bit
+            other = batch._replace(records=bytes(changed))
+            assert commits_of(commits, other) == known_commits(other.header, other.records, known.get)
+
+
+def test_the_layouts_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "LAYOUT_RECORDS_MAX", 25)
+    groups = [f"group-{each}" for each in range(9)]
+    commits = Commits({key_of(each, group): each for group in groups for each in range(10)})
+    for _ in range(3):
+        for group in groups:
+            batch = batch_of(*((key_of(each, group), value_of(each), NOW) for each in range(10)))
+            for _ in range(2):
+                assert commits_of(commits, batch) == [(each, each, NOW) for each in range(10)]
+            assert commits.layout_records <= 25
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_requests_of_one_layout_tell_the_same_as_their_records_one_by_one(seed: int) -> None:
+    chance = random.Random(seed)
+    log = NotedLog()
+    records = Records(log.records.facts)
+    log.generation(1, {"a": [0, 1, 2], "b": [3, 4]})
+    begin = 0
+    for _ in range(chance.randrange(30, 150)):
+        log.now_ms += chance.choice((0, 40, 9_000, 100_000))
+        match chance.randrange(40):
+            case 0:
+                log.remove(chance.randrange(5))
+            case 1:
+                log.generation(chance.randrange(2, 9), chance.choice(({}, {"a": [0, 1]}, {"c": [*range(5)]})))
+            case _:
+                for partition in chance.choice(((0, 1, 2), (3, 4))):
+                    log.commit(partition, chance.choice((log.now_ms - NOW, chance.randrange(1_000))))
+        batch = batch_of(*log.taken[begin:], base_offset=begin)
+        assert records.take_batch(batch) == log.taken[-1][2]
+        begin = len(log.taken)
+    assert state_of(records) == state_of(log.records)
+
+
+def test_a_partition_that_was_removed_is_a_new_one_in_a_layout_that_comes_again() -> None:
+    log = Log()
+    taken = [(key_of(each), value_of(9), NOW + 5) for each in range(2)]
+    for _ in range(4):
+        log.records.take_batch(batch_of(*taken))
+    before = log.records.groups["g"].places["t", 1]
+    log.remove(1)
+    log.records.take_batch(batch_of(*taken))
+    after = log.records.groups["g"].places["t", 1]
+    assert (after is before, after.offset) == (False, 9)
+
+
+def test_a_partition_that_was_dropped_is_a_new_one_in_a_layout_that_comes_again() -> None:
+    log = Log()
+    taken = [(key_of(each), value_of(9), NOW + 5) for each in range(2)]
+    for _ in range(4):
+        log.records.take_batch(batch_of(*taken))
+    group = log.records.groups["g"]
+    group.drop([("t", 1)])
+    log.events()
+    log.records.take_batch(batch_of(*taken))
+    assert [*group.places] == [("t", 0), ("t", 1)]
