@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
@@ -17,10 +18,11 @@ from pyspark.sql import functions as F
 
 from kohort.client import TopicPartition
 from kohort.pipeline.ingest import TableFormatError, TableTakenError, reconcile
-from kohort.pipeline.ingest.batch_table import Batch
-from kohort.pipeline.ingest.delta_log import APPLICATION, word_on
+from kohort.pipeline.ingest.batch_table import Batch, BatchTable
+from kohort.pipeline.ingest.delta_log import APPLICATION
 from kohort.pipeline.ingest.delta_table import DeltaTable
 from kohort.pipeline.ingest.formats import DELTA, PARQUET
+from kohort.pipeline.ingest.word import word_on
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.kafka_tools import Tools
 from tests.spark.ingest_driver import ROWS
@@ -172,11 +174,11 @@ def test_compaction_between_two_checks_lets_neither_driver_overtake(
     assert sorted(OtherReader(path).to_pandas()["offset"]) == list(range(30))
 
 
-def at_once(drivers: list[DeltaTable], frame: DataFrame, batch: Batch) -> list[object]:
+def at_once(drivers: Sequence[BatchTable], frame: DataFrame, batch: Batch) -> list[object]:
     """Have all drivers put the same batch in at the same time; return rows or errors."""
     start, results = threading.Barrier(len(drivers)), list[object]()
 
-    def put(driver: DeltaTable) -> None:
+    def put(driver: BatchTable) -> None:
         start.wait()
         try:
             results.append(driver.put(frame, batch))

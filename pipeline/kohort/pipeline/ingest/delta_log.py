@@ -13,46 +13,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from kohort.pipeline.errors import PipelineError
-from kohort.pipeline.ingest.batch_table import Batch
-from kohort.pipeline.ingest.checkpoint import Offsets
 from kohort.pipeline.ingest.folder import Folder
-from kohort.pipeline.ingest.manifest import nested, partitions_of
-from kohort.pipeline.offsets import TopicIds
+from kohort.pipeline.ingest.word import Word, read_word
 
 LOG, ENDING, DIGITS = "_delta_log", ".json", 20
-WRITTEN_BY = "kohort"
 APPLICATION = "kohort-ingest"
 """Whose transactions the batches are."""
 
 
 class DeltaLogError(PipelineError):
     """A Delta log that is damaged, or of a kind that is not known here."""
-
-
-class Word(msgspec.Struct, frozen=True, kw_only=True):
-    """The note of a version on its batch, as the user metadata of its commit.
-
-    `positions` are the end offsets of the table with it; a query that reads data again does not move them
-    back; `token` belongs to this one attempt to write; `batches` counts the batches in the table, including
-    this one; `topic_ids` are the ids of the topics whose records are in it, as far as they are known.
-    """
-
-    written_by: str = WRITTEN_BY
-    query_id: str
-    batch_id: int
-    ends: dict[str, dict[int, int]]
-    positions: dict[str, dict[int, int]]
-    batches: int
-    token: str
-    topic_ids: dict[str, str] = {}
-
-    @property
-    def batch(self) -> Batch:
-        """The batch of this note."""
-        return Batch(self.query_id, self.batch_id, partitions_of(self.ends))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +34,6 @@ class Put:
     number: int
     word: Word
     rows: int
-
-
-def word_on(batch: Batch, before: Offsets, batches: int, token: str, known: TopicIds | None = None) -> str:
-    """Return the user metadata of a batch's commit; the table ended at `before`, and had topics `known`."""
-    positions = {**before}
-    for partition, end in batch.ends.items():
-        positions[partition] = max(end, positions.get(partition, end))
-    return msgspec.json.encode(
-        Word(
-            query_id=batch.query_id,
-            batch_id=batch.batch_id,
-            ends=nested(batch.ends),
-            positions=nested(positions),
-            batches=batches,
-            token=token,
-            topic_ids={**(known or {}), **batch.topic_ids},
-        )
-    ).decode()
 
 
 class DeltaLog:
@@ -127,11 +80,8 @@ def parse_commit(version: int, text: str) -> Put | None:
         raise DeltaLogError(f"version {version} of the Delta log is damaged: {error}") from None
     if told is None:
         return None
-    try:
-        word = msgspec.json.decode(told.get("userMetadata") or "", type=Word)
-    except msgspec.DecodeError:  # A note of another program, or none.
-        return None
-    if word.written_by != WRITTEN_BY:
+    word = read_word(told.get("userMetadata"))
+    if word is None:
         return None
     if APPLICATION not in transactions:
         raise DeltaLogError(f"version {version} of the Delta log has a batch of ours without its transaction")

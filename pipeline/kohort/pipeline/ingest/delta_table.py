@@ -21,12 +21,12 @@ from pyspark.sql import functions as F
 from kohort.client import TopicPartition
 from kohort.pipeline.delta import require_delta
 from kohort.pipeline.errors import DataLossError
-from kohort.pipeline.ingest.batch_table import Batch, TableTakenError
+from kohort.pipeline.ingest.batch_table import Batch
 from kohort.pipeline.ingest.checkpoint import Offsets
-from kohort.pipeline.ingest.delta_log import APPLICATION, DeltaLog, Put, word_on
+from kohort.pipeline.ingest.delta_log import APPLICATION, DeltaLog, Put
 from kohort.pipeline.ingest.folder import open_folder
-from kohort.pipeline.ingest.manifest import partitions_of
-from kohort.pipeline.offsets import TopicIds, made_anew
+from kohort.pipeline.ingest.word import has_batch, positions_of, taken, word_on
+from kohort.pipeline.offsets import TopicIds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,19 +85,7 @@ class DeltaTable:
 
         Raises: TableTakenError where the table is further than the checkpoint, or is another query's by now.
         """
-        if self._last is None or self._last.word.query_id != batch.query_id:
-            return False
-        former = self._last.word.batch
-        if former == batch:
-            return True
-        if former.batch_id < batch.batch_id:
-            return False
-        raise TableTakenError(
-            f"{self._uri} has the query's batch {former.batch_id} already, and the checkpoint runs batch"
-            f" {batch.batch_id}: another driver goes on with a checkpoint of the same query, or this"
-            " checkpoint is an older one that was put back. With a new checkpoint and --resume (resume=True)"
-            " it goes on where the table ends"
-        )
+        return has_batch(self._uri, None if self._last is None else self._last.word, batch)
 
     def positions_before(self, batch: Batch) -> Offsets:
         """Return the next offset of each partition that is not in the table.
@@ -105,9 +93,7 @@ class DeltaTable:
         Where the log does not have a batch any more, the rows are searched.
         """
         if self._last is not None:
-            renewed = made_anew(self._last.word.topic_ids, batch.topic_ids)
-            positions = partitions_of(self._last.word.positions)
-            return {each: offset for each, offset in positions.items() if each.topic not in renewed}
+            return positions_of(self._last.word, batch)
         if self._version < 0:
             return {}
         return self._positions_of_rows()
@@ -128,10 +114,10 @@ class DeltaTable:
         except (PySparkException, Py4JJavaError) as error:
             if CONFLICT.search(str(error)) is None:
                 raise
-            raise self._taken() from error
+            raise taken(self._uri) from error
         put = self._log.last_put(above=seen)
         if put is None or put.word.token != token:
-            raise self._taken()
+            raise taken(self._uri)
         self._version, self._last = put.version, put
         return put.rows
 
@@ -141,12 +127,6 @@ class DeltaTable:
         Where the log has no number any more, the version is used: no number was ever higher.
         """
         return self._version + 1 if self._last is None else self._last.number + 1
-
-    def _taken(self) -> TableTakenError:
-        return TableTakenError(
-            f"another driver has put a batch into {self._uri} meanwhile: two queries write to one table, or"
-            " this driver was thought dead; it has put nothing in"
-        )
 
     def _look(self) -> None:
         self._version = self._log.version()

@@ -8,8 +8,9 @@ import pytest
 
 from kohort.client import TopicPartition
 from kohort.pipeline.ingest.batch_table import Batch
-from kohort.pipeline.ingest.delta_log import APPLICATION, LOG, DeltaLog, DeltaLogError, parse_commit, word_on
+from kohort.pipeline.ingest.delta_log import APPLICATION, LOG, DeltaLog, DeltaLogError, parse_commit
 from kohort.pipeline.ingest.folder import LocalFolder
+from kohort.pipeline.ingest.word import word_on
 
 Transactions = tuple[tuple[str, int], ...]
 OURS: Transactions = (("another", 2), (APPLICATION, 40))
