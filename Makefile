@@ -271,7 +271,7 @@ sbom: $(STAMP)  ## List every package that an installation has, with its version
 		--output-reproducible --output-format JSON --output-file build/kohort.cdx.json
 
 # pip refuses a package whose hash is not among these. setuptools compiles wheels.
-LOCKED := --group dev --group registry --group spark --group java --group release --extra spark --extra cluster --extra mcp --extra queues --extra registry --extra security
+LOCKED := --group dev --group registry --group spark --group java --group release --extra spark --extra cluster --extra iceberg --extra mcp --extra queues --extra registry --extra security
 constraints:  ## Resolve the newest versions into constraints.txt, with their hashes; needs uv.
 	@{ sed '/^[^#]/d' constraints.txt; printf 'pip\neditables\nsetuptools>=75\n' | \
 		uv pip compile --universal --python-version 3.11 --generate-hashes $(LOCKED) \

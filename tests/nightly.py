@@ -171,7 +171,7 @@ STEPS = (
     # Sets KOHORT_TEST_BOOTSTRAP, which is known once Apache Kafka listens.
     Step("kafka", f"{shlex.quote(sys.executable)} -m tests.on_kafka", 30, {"KOHORT_TEST_BOOTSTRAP": ""}),
     Step("differential", f"{shlex.quote(sys.executable)} -m tests.differential.run", 40),
-    Step("spark", "make spark", 60, {"KOHORT_TEST_LARGE": "1"}),  # Every kill twice: Parquet, Delta.
+    Step("spark", "make spark", 60, {"KOHORT_TEST_LARGE": "1"}),  # Every kill: Parquet, Delta, Iceberg.
 )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from pipeline import building
+from pyiceberg.utils.config import Config
 from pyspark.sql import SparkSession
 
 from kohort.pipeline.delta import delta_settings
@@ -18,6 +19,7 @@ from kohort.pipeline.session import local_session
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.kafka_tools import MissingTool, Tools, jars
 from tests.spark import quick_jvm
+from tests.spark.ingest_driver import iceberg_catalog
 from tests.spark.topics import Topics
 
 SETTINGS = {"spark.sql.streaming.stopTimeout": "30s"}
@@ -81,6 +83,15 @@ def delta(spark: SparkSession) -> SparkSession:
         delta_jars()
     except MissingTool as missing:
         pytest.skip(str(missing))
+    return spark
+
+
+@pytest.fixture
+def iceberg(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
+    """The session, and a catalog of Iceberg tables in the test's folder, also for drivers that it starts."""
+    for name, value in iceberg_catalog(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # It was read with pyiceberg.
     return spark
 
 

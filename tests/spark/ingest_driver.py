@@ -25,8 +25,10 @@ from kohort.pipeline.delta import delta_settings
 from kohort.pipeline.ingest import Summary, ingest
 from kohort.pipeline.ingest.delta_log import LOG
 from kohort.pipeline.ingest.delta_table import DeltaTable
-from kohort.pipeline.ingest.formats import FORMATS, PARQUET
+from kohort.pipeline.ingest.formats import DELTA, FORMATS, ICEBERG, PARQUET
 from kohort.pipeline.ingest.group_offsets import BrokerGroup
+from kohort.pipeline.ingest.iceberg_log import IcebergLog
+from kohort.pipeline.ingest.iceberg_table import FOLDER, IcebergTable
 from kohort.pipeline.ingest.manifest import ManifestLog
 from kohort.pipeline.ingest.parquet_table import ParquetTable
 from kohort.pipeline.session import local_session
@@ -49,6 +51,8 @@ BATCH = 1
 """The moment comes in this batch: there is one before it that could be lost or doubled."""
 REACHED, GO_ON = "reached", "go-on"
 DATA = "table/data"
+WAREHOUSE = "warehouse"
+CATALOG = "lake"
 ROWS = 200
 """So many records are a batch, half of them from each partition."""
 DEADLY_OFFSET = 150
@@ -107,9 +111,12 @@ def arrange(moment: str, happen: Callable[[], None], batch: int = BATCH, put: Pu
         write = wrapped(ParquetTable._write_files, happen, batch, before=moment == BEFORE_WRITE)
         put(ParquetTable, "_write_files", write)
         put(DeltaTable, "put", wrapped(DeltaTable.put, happen, batch, before=True))
+        write = wrapped(IcebergTable._write_files, happen, batch, before=moment == BEFORE_WRITE)
+        put(IcebergTable, "_write_files", write)
     elif moment == AFTER_MANIFEST:
         put(ManifestLog, "append", wrapped(ManifestLog.append, happen, batch, before=False))
         put(DeltaTable, "put", wrapped(DeltaTable.put, happen, batch, before=False))
+        put(IcebergLog, "add", wrapped(IcebergLog.add, happen, batch, before=False))
     elif moment in {BEFORE_GROUP, AFTER_GROUP}:
         commit = wrapped(BrokerGroup.commit, happen, batch, before=moment == BEFORE_GROUP)
         put(BrokerGroup, "commit", commit)
@@ -134,8 +141,22 @@ def deadly(stream: DataFrame, offset: int, folder: Path, happen: Callable[[], No
     return stream.mapInArrow(watch, stream.schema)
 
 
+def table_in(folder: Path, form: str) -> str:
+    """Return the table of a test's folder: it is in it, and Iceberg's has a name."""
+    return f"{CATALOG}.tests.flights" if form == ICEBERG else str(folder / "table")
+
+
+def iceberg_catalog(folder: Path) -> dict[str, str]:
+    """Return the environment by which pyiceberg has a catalog in a test's folder."""
+    begin = f"PYICEBERG_CATALOG__{CATALOG.upper()}__"
+    uri, warehouse = f"sqlite:///{folder}/catalog.db", f"file://{folder / WAREHOUSE}"
+    return {f"{begin}URI": uri, f"{begin}WAREHOUSE": warehouse}
+
+
 def half_written(folder: Path) -> list[Path]:
     """Return the files of tasks that are done in batches that are not."""
+    if (folder / WAREHOUSE).exists():
+        return sorted((folder / WAREHOUSE).glob(f"*/*/{FOLDER}*/_temporary/0/task_*/*.parquet"))
     if (folder / "table" / LOG).exists():
         return files_in_no_version(folder / "table")
     return sorted((folder / DATA).glob("*batch-*/_temporary/0/task_*/*.parquet"))
@@ -149,7 +170,7 @@ def files_in_no_version(table: Path) -> list[Path]:
 
 def session_for(form: str) -> SparkSession:
     """Return a session of this process's own that writes tables of that form."""
-    if form == PARQUET:
+    if form != DELTA:
         return local_session("ingest")
     found = sorted(jars("delta").glob("*.jar"))
     return local_session("ingest", jars=found, settings=delta_settings(fetch=False))
@@ -171,7 +192,7 @@ def run(options: Namespace) -> Summary:
         stream = deadly(stream, DEADLY_OFFSET, options.folder, happen)
     job = ingest(
         stream,
-        str(options.folder / "table"),
+        table_in(options.folder, options.format),
         str(options.folder / "checkpoint"),
         options.group,
         options.bootstrap,

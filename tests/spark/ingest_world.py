@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -20,8 +23,11 @@ from kohort.pipeline.ingest import Ingest, Summary, ingest, read_manifest
 from kohort.pipeline.ingest.checkpoint import COMMITS, OFFSETS, Checkpoint
 from kohort.pipeline.ingest.delta_log import LOG, parse_commit
 from kohort.pipeline.ingest.folder import LocalFolder
-from kohort.pipeline.ingest.formats import DELTA, PARQUET
+from kohort.pipeline.ingest.formats import DELTA, ICEBERG, PARQUET
+from kohort.pipeline.ingest.iceberg_log import NOTE
+from kohort.pipeline.ingest.iceberg_table import FOLDER
 from kohort.pipeline.ingest.manifest import ManifestLog
+from kohort.pipeline.ingest.word import read_word
 from kohort.pipeline.options import TIMEOUT_MS
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.kafka_tools import Tools
@@ -33,6 +39,7 @@ from tests.spark.ingest_driver import (
     BATCH,
     BEFORE_GROUP,
     BEFORE_WRITE,
+    CATALOG,
     DATA,
     DEADLY_OFFSET,
     GO_ON,
@@ -40,9 +47,11 @@ from tests.spark.ingest_driver import (
     PATIENCE_S,
     REACHED,
     ROWS,
+    WAREHOUSE,
     arrange,
     deadly,
     half_written,
+    table_in,
     until,
     wait_in,
 )
@@ -50,7 +59,7 @@ from tests.spark.ingest_driver import (
 only_large = pytest.mark.skipif(
     "KOHORT_TEST_LARGE" not in os.environ, reason="only with KOHORT_TEST_LARGE=1 (make spark): it takes long"
 )
-EACH_FORMAT = (PARQUET, pytest.param(DELTA, marks=only_large))
+EACH_FORMAT = (PARQUET, pytest.param(DELTA, marks=only_large), pytest.param(ICEBERG, marks=only_large))
 """What tests of failures are repeated with: the promises are the same."""
 TOPIC, GROUP = "flights", "spark"
 PARTITIONS = 2
@@ -86,8 +95,8 @@ DELTA_STATE_AT = {
 def format_of(request: pytest.FixtureRequest) -> str:
     """Return the format that a fixture is repeated with; skips with a word where its jars are missing."""
     form = str(request.param)
-    if form == DELTA:
-        request.getfixturevalue("delta")
+    if form in (DELTA, ICEBERG):
+        request.getfixturevalue(form)
     return form
 
 
@@ -106,7 +115,7 @@ class World:
 
     @property
     def table(self) -> str:
-        return str(self.folder / "table")
+        return table_in(self.folder, self.format)
 
     @property
     def checkpoint(self) -> str:
@@ -211,6 +220,8 @@ class World:
         """Return what lies on the disk."""
         if self.format == DELTA:
             return self._delta_state()
+        if self.format == ICEBERG:
+            return self._iceberg_state()
         entries = ManifestLog(LocalFolder(Path(self.table))).read().entries
         data = self.folder / DATA
         return State(
@@ -220,6 +231,30 @@ class World:
             folders=len(list(data.iterdir())),
             half_written=len(half_written(self.folder)),
             whole=len(list(data.glob("*/_SUCCESS"))),
+        )
+
+    def iceberg(self) -> Table:
+        """Return the Iceberg table, as any reader has it."""
+        return load_catalog(CATALOG).load_table(self.table.removeprefix(f"{CATALOG}."))
+
+    def lose_table(self) -> None:
+        """Have no table any more."""
+        if self.format == ICEBERG:
+            load_catalog(CATALOG).drop_table(self.table.removeprefix(f"{CATALOG}."))
+        else:
+            shutil.rmtree(self.table)
+
+    def _iceberg_state(self) -> State:
+        """Return what lies on the disk of an Iceberg table: a folder for each batch, as without it."""
+        word = read_word(self.iceberg().properties.get(NOTE))
+        folders = list((self.folder / WAREHOUSE).glob(f"*/*/{FOLDER}*"))
+        return State(
+            [] if word is None else list(range(word.batch_id + 1)),
+            batches_in(Path(self.checkpoint) / OFFSETS),
+            batches_in(Path(self.checkpoint) / COMMITS),
+            folders=len(folders),
+            half_written=len(half_written(self.folder)),
+            whole=sum((each / "_SUCCESS").exists() for each in folders),
         )
 
     def _delta_state(self) -> State:
@@ -258,6 +293,8 @@ class World:
         """Return the table."""
         if self.format == DELTA:
             return spark.read.format(DELTA).load(self.table)
+        if self.format == ICEBERG:
+            return spark.createDataFrame(self.iceberg().scan().to_arrow())
         return read_manifest(spark, self.table)
 
     def values(self, spark: SparkSession) -> list[int]:

@@ -93,7 +93,11 @@ def test_a_missing_alert_topic_is_reported_before_spark_starts(bootstrap: str) -
         (("ingest", "{topic}", "--to", "{new}", "--group", "g", "--from", "now"), "--from is 'now': give"),
         (
             ("ingest", "{topic}", "--to", "{new}", "--group", "g", "--format", "iceberg"),
-            "Iceberg cannot be written on Spark 4.2: what is published of iceberg-spark-runtime is",
+            "'{new}' is no name of an Iceberg table: give CATALOG.NAMESPACE.TABLE, with a catalog of",
+        ),
+        (
+            ("ingest", "{topic}", "--to", "nowhere.a.b", "--group", "g", "--format", "iceberg"),
+            "pyiceberg cannot open the catalog nowhere: ",
         ),
         (("ingest", "{topic}", "--to", "{new}", "--group", "g", "--format", "csv"), "'csv' is no format"),
         (("replay", "nosuch", "{topic}", "--to", "{new}"), "there is no topic 'nosuch'"),

@@ -1,8 +1,8 @@
 """A broker that is killed at every moment of an ingest: nothing lost, nothing twice, no lag at last.
 
-On a table with a manifest and on one of Delta Lake. Each kill is SIGKILL. The driver is this process: it
-waits at the moment until the broker is gone, and goes on while it is away. `make test-spark` kills at one
-moment, KOHORT_TEST_LARGE=1 (`make spark`) at all of them.
+On a table with a manifest, on one of Delta Lake and on one of Iceberg. Each kill is SIGKILL. The driver is
+this process: it waits at the moment until the broker is gone, and goes on while it is away. `make test-spark`
+kills at one moment, KOHORT_TEST_LARGE=1 (`make spark`) at all of them.
 """
 
 from __future__ import annotations

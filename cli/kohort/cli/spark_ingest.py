@@ -24,14 +24,20 @@ if TYPE_CHECKING:
 
 @click.command("ingest")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, shell_complete=complete_topics)
-@click.option("--to", "table", required=True, metavar="DIR", help="The table's folder.")
+@click.option(
+    "--to", "table", required=True, metavar="TABLE",
+    help="The table's folder; of Iceberg its name, CATALOG.NAMESPACE.TABLE.",
+)  # fmt: skip
 @click.option(
     "--group",
     required=True,
     help="The group that gets Spark's offsets. Nothing else may use it.",
     shell_complete=complete_groups,
 )
-@click.option("--checkpoint", metavar="DIR", help="Spark's checkpoint.  [default: _checkpoint in the table]")
+@click.option(
+    "--checkpoint", metavar="DIR",
+    help="Spark's checkpoint; Iceberg needs it.  [default: _checkpoint in the table]",
+)  # fmt: skip
 @click.option(
     "--from", "starting", default="earliest", show_default=True, metavar="PLACE",
     help="Where a new checkpoint begins: earliest, latest, group:NAME, timestamp:..., or offsets as JSON.",
@@ -43,12 +49,12 @@ if TYPE_CHECKING:
 )
 @click.option("--max-rows", type=click.IntRange(1), help="The most rows of a batch.")
 @click.option(
-    "--format", "form", metavar="[parquet|delta]", default="parquet", show_default=True,
-    help="Parquet files with a manifest, or Delta Lake, which Spark fetches from Maven Central.",
+    "--format", "form", metavar="[parquet|delta|iceberg]", default="parquet", show_default=True,
+    help="Parquet files with a manifest, Delta Lake, which Spark fetches from Maven Central, or Iceberg.",
 )  # fmt: skip
 @click.option(
     "--partition-by", "partition_by", multiple=True, metavar="COLUMN",
-    help="Partition a Delta table by this column; may be repeated.",
+    help="Partition a table of Delta or Iceberg by this column; may be repeated.",
 )  # fmt: skip
 @click.option(
     "--decode", metavar="FORM:FILE",
@@ -90,15 +96,19 @@ def ingest_command(
     kohort spark ingest flights --to /data/flights --group spark --every "10 seconds"
     kohort spark ingest flights --to /data/flights --group spark --format delta --decode json:flights.ddl
     kohort spark ingest flights --to /data/flights --group spark --decode registry:http://127.0.0.1:8081
+    kohort spark ingest flights --to lake.air.flights --format iceberg --group spark --checkpoint /ck
     """
     cluster = cluster_at(servers)
     require_pyspark()
     from kohort.pipeline.delta import delta_settings, package
-    from kohort.pipeline.ingest.formats import DELTA, require_format
+    from kohort.pipeline.errors import OptionError
+    from kohort.pipeline.ingest.formats import DELTA, ICEBERG, require_format
     from kohort.pipeline.payload import decoded, parse_payload, registry_of
 
     with telling_errors():
-        require_format(form)
+        require_format(form, table)
+        if form == ICEBERG and checkpoint is None:
+            raise OptionError("--format iceberg needs --checkpoint DIR: the table is no folder to have it in")
         registry = registry_of(decode)
         payload = None if decode is None or registry is not None else parse_payload(decode)
         require_place("--from", starting)

@@ -1,23 +1,57 @@
-"""Iceberg: for which versions of Spark its runtime is published, and that this one is not among them."""
+"""Iceberg by pyiceberg: the name of a table, and its catalog.
+
+Iceberg's own runtime for Spark is published for 4.0 and 4.1 alone, and fails on 4.2. So Spark writes the
+files, and pyiceberg puts them into the table: it runs on the driver, beside any Spark.
+"""
 
 from __future__ import annotations
 
-from kohort.pipeline.delta import spark_minor
+from typing import TYPE_CHECKING, NamedTuple
+
 from kohort.pipeline.errors import PipelineError
 
-RUNTIMES = {"4.0": "1.11.0", "4.1": "1.12.0"}
-"""The newest `iceberg-spark-runtime` on Maven Central for each minor version of Spark 4, in November 2026."""
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+PARTS_MIN = 3
 
 
 class NoIcebergError(PipelineError):
-    """Tables in Iceberg cannot be written on this Spark."""
+    """pyiceberg is not installed, or it knows no such catalog."""
 
 
-def no_iceberg() -> NoIcebergError:
-    """Return the error that says why the installed Spark writes no Iceberg, and what to use instead."""
-    minor = spark_minor()
-    published = ", ".join(f"{version} for Spark {named}" for named, version in RUNTIMES.items())
-    return NoIcebergError(
-        f"Iceberg cannot be written on Spark {minor}: what is published of iceberg-spark-runtime is"
-        f" {published}. Give the format delta, which readers besides Spark know as well"
-    )
+class IcebergName(NamedTuple):
+    """The name of a table: its catalog in pyiceberg's configuration, and its place there."""
+
+    catalog: str
+    identifier: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Return the name as it is given."""
+        return ".".join((self.catalog, *self.identifier))
+
+
+def parse_name(text: str) -> IcebergName:
+    """Return the table's name from its text. Raises: NoIcebergError."""
+    parts = text.split(".")
+    if len(parts) < PARTS_MIN or not all(parts) or "/" in text:
+        raise NoIcebergError(
+            f"{text!r} is no name of an Iceberg table: give CATALOG.NAMESPACE.TABLE, with a catalog of"
+            " pyiceberg's configuration"
+        )
+    return IcebergName(parts[0], tuple(parts[1:]))
+
+
+def open_catalog(name: str) -> Catalog:
+    """Return the catalog of that name in pyiceberg's configuration. Raises: NoIcebergError."""
+    try:
+        from pyiceberg.catalog import load_catalog  # noqa: PLC0415  # Of the extra `iceberg`.
+    except ModuleNotFoundError as error:
+        raise NoIcebergError(f"Iceberg needs {error.name}: pip install 'kohort[iceberg]'") from None
+    try:
+        return load_catalog(name)
+    except Exception as error:  # Each kind of catalog has errors of its own.
+        raise NoIcebergError(
+            f"pyiceberg cannot open the catalog {name}: {error}. Configure it in .pyiceberg.yaml or by"
+            f" PYICEBERG_CATALOG__{name.upper()}__URI and its like"
+        ) from error

@@ -13,7 +13,7 @@ from kohort.client import TopicPartition
 from kohort.pipeline.executors import require_executors
 from kohort.pipeline.ingest.checkpoint import Checkpoint
 from kohort.pipeline.ingest.folder import open_folder
-from kohort.pipeline.ingest.formats import PARQUET, open_table
+from kohort.pipeline.ingest.formats import ICEBERG, PARQUET, open_table
 from kohort.pipeline.ingest.group_offsets import BrokerGroup
 from kohort.pipeline.ingest.mirror import Mirror, MirrorState
 from kohort.pipeline.ingest.sink import Rules, TableSink
@@ -111,15 +111,17 @@ def ingest(
     `stream` comes from format("kohort") or format("kafka") and keeps the columns topic, partition and
     offset. `every` is the time between batches, such as "10 seconds"; without it the ingest ends at the
     end offsets of its start. `group` gets the offsets of Spark's checkpoint. `format` is "parquet", to
-    be read with `read_manifest`, or "delta", for every reader of Delta Lake; `partition_by` names columns by
-    which a Delta table is laid out. `resume` lets a new checkpoint continue a table whose checkpoint is lost,
-    `backwards` lets the group go back to the checkpoint, `fail_on_data_loss=False` accepts gaps.
+    be read with `read_manifest`, "delta", for every reader of Delta Lake, or "iceberg", where `path` is the
+    table's name, CATALOG.NAMESPACE.TABLE, with a catalog of pyiceberg's configuration. `partition_by` names
+    columns by which a table of Delta or Iceberg is laid out. `resume` lets a new checkpoint continue a table
+    whose checkpoint is lost, `backwards` lets the group go back to the checkpoint, `fail_on_data_loss=False`
+    accepts gaps.
 
     Raises: GroupBusyError, GroupAheadError, CheckpointLostError, CheckpointError, DataLossError,
-    ManifestError, NoDeltaError, NoIcebergError, TableFormatError, ExecutorsError.
+    ManifestError, NoDeltaError, NoIcebergError, IcebergLogError, TableFormatError, ExecutorsError.
     """
     spark = stream.sparkSession
-    require_executors(spark, path)
+    require_executors(spark, None if format == ICEBERG else path)
     table = open_table(spark, path, format, partition_by)
     place = Checkpoint(open_folder(spark, checkpoint))
     servers = as_servers(bootstrap)

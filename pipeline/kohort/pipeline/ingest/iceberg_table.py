@@ -1,0 +1,150 @@
+"""An Iceberg table, for every reader of Iceberg: Spark writes a batch's files, pyiceberg adds them."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from kohort.pipeline.iceberg import parse_name
+from kohort.pipeline.ingest.batch_table import Batch
+from kohort.pipeline.ingest.checkpoint import Offsets
+from kohort.pipeline.ingest.folder import Folder, open_folder
+from kohort.pipeline.ingest.iceberg_log import IcebergLog, IcebergLogError
+from kohort.pipeline.ingest.table import FILE_ENDING
+from kohort.pipeline.ingest.word import has_batch, positions_of, word_on
+from kohort.pipeline.offsets import TopicIds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+TIMES = "spark.sql.parquet.outputTimestampType"
+MICROSECONDS = "TIMESTAMP_MICROS"
+"""Iceberg does not know the times of 96 bits that Spark writes without this."""
+FOLDER = "data/kohort-"
+PARTITION = "_kohort_partition_"
+"""How copies of columns begin that name folders: Iceberg wants the columns in the files as well."""
+
+
+class IcebergTable:
+    """Puts batches into an Iceberg table, each as one snapshot."""
+
+    def __init__(self, spark: SparkSession, name: str, partition_by: Sequence[str] = ()) -> None:
+        """Look at the table, which need not be there yet. Raises: NoIcebergError, IcebergLogError."""
+        self._spark = spark
+        self._log = IcebergLog(parse_name(name))
+        self._partition_by = tuple(partition_by)
+        if self._log.is_there and self._partition_by not in {(), self._log.partition_by}:
+            raise IcebergLogError(
+                f"{name} is partitioned by {', '.join(self._log.partition_by) or 'nothing'}, not by"
+                f" {', '.join(self._partition_by)}"
+            )
+
+    @property
+    def uri(self) -> str:
+        """The table's name."""
+        return str(self._log.name)
+
+    @property
+    def rows(self) -> int:
+        """The rows in the table, which Iceberg counts."""
+        return self._log.rows
+
+    @property
+    def batches(self) -> int:
+        """How many batches were put into the table."""
+        return 0 if self._log.last is None else self._log.last.batches
+
+    def owner(self) -> str | None:
+        """Return the id of the query that wrote the last batch, None of a table that has none."""
+        return None if self._log.last is None else self._log.last.query_id
+
+    def topic_ids(self) -> TopicIds:
+        """Return the ids of the topics whose records are in the table, as far as they are known."""
+        return {} if self._log.last is None else self._log.last.topic_ids
+
+    def begin(self) -> None:
+        """Read the batches of other writers."""
+        self._log.look()
+
+    def has(self, batch: Batch) -> bool:
+        """Return whether exactly this batch is in the table. It is the last one, or not in it.
+
+        Raises: TableTakenError where the table is further than the checkpoint, or is another query's by now.
+        """
+        return has_batch(self.uri, self._log.last, batch)
+
+    def positions_before(self, batch: Batch) -> Offsets:
+        """Return the next offset of each partition that is not in the table.
+
+        Where no note says it, the rows are searched.
+        """
+        if self._log.last is not None:
+            return positions_of(self._log.last, batch)
+        return self._log.positions_of_rows() if self._log.rows else {}
+
+    def put(self, frame: DataFrame, batch: Batch) -> int:
+        """Put a batch in, as one snapshot of the table; return how many rows it has.
+
+        Raises: TableTakenError where another driver was quicker, ColumnsError, IcebergLogError.
+        """
+        if not self._log.is_there:
+            self._log.make(columns_of(frame.schema), self._partition_by)
+        token = uuid.uuid4().hex
+        word = word_on(batch, self.positions_before(batch), self.batches + 1, token, self.topic_ids())
+        files, rows = self._write_files(frame, token)
+        self._log.add(files, rows, word)
+        return rows
+
+    def _write_files(self, frame: DataFrame, token: str) -> tuple[list[str], int]:
+        """Write a batch's files into a folder of their own; return their names, and the rows."""
+        folder = f"{self._log.location}/{FOLDER}{token}"
+        columns = self._log.partition_by
+        copies = {f"{PARTITION}{number}": F.col(each) for number, each in enumerate(columns)}
+        counted = Observation()
+        observed = frame.withColumns(copies).observe(counted, F.count(F.lit(1)).alias("rows"))
+        with _microseconds(frame.sparkSession):
+            observed.write.partitionBy(*copies).parquet(folder)
+        names = _names_of_files(open_folder(self._spark, folder), len(columns))
+        return [f"{folder}/{each}" for each in sorted(names)], int(counted.get["rows"])
+
+
+def columns_of(schema: StructType) -> pa.Schema:
+    """Return the columns of a table for a stream's: each may be null, for what another batch may lack."""
+    text = json.dumps(schema.jsonValue())
+    return to_arrow_schema(StructType.fromJson(json.loads(text, object_hook=_nullable)), timezone="UTC")
+
+
+def _nullable(found: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value or name in ("nullable", "containsNull", "valueContainsNull")
+        for name, value in found.items()
+    }
+
+
+def _names_of_files(folder: Folder, levels: int) -> Iterator[str]:
+    """Yield the names of the data files so many levels below a folder."""
+    for name in folder.names():
+        if levels and name.startswith(PARTITION):
+            yield from (f"{name}/{each}" for each in _names_of_files(folder.child(name), levels - 1))
+        elif not levels and name.endswith(FILE_ENDING) and not name.startswith(("_", ".")):
+            yield name
+
+
+@contextmanager
+def _microseconds(spark: SparkSession) -> Iterator[None]:
+    """Have the session write times as Iceberg has them, within the block."""
+    before = str(spark.conf.get(TIMES))
+    spark.conf.set(TIMES, MICROSECONDS)
+    try:
+        yield
+    finally:
+        spark.conf.set(TIMES, before)
