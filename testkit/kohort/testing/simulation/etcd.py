@@ -93,10 +93,13 @@ class SimulatedEtcd:
     # -- faults -------------------------------------------------------------------------------------------
 
     def end_lease(self) -> bool:
-        """End a lease before its time, with its keys. Return whether there was one."""
-        lease_ids = self.store.lease_ids
-        if lease_ids:
-            with self.changing():
+        """End a lease before its time, with its keys. Return whether there was one, and who could end it."""
+        if not self._had_quorum:
+            return False
+        with self.changing():
+            self.store.expire(self.now())
+            lease_ids = self.store.lease_ids
+            if lease_ids:
                 self.store.answer("lease/revoke", {"ID": self.random.choice(lease_ids)}, self.now())
         return bool(lease_ids)
 

@@ -117,6 +117,25 @@ def test_leases_end_early_and_late() -> None:
         ask(etcd, hold)
 
 
+def test_a_lease_that_is_due_is_not_ended_early_and_none_is_without_a_leader() -> None:
+    def grant() -> int:
+        etcd.kernel.run_for(3 * SECOND)
+        return int(etcd.store.answer("lease/grant", {"TTL": 5}, etcd.now())["ID"])
+
+    with one_etcd() as etcd:
+        grant()
+        etcd.kernel.run_for(5 * SECOND - 1)
+        assert etcd.store.lease_ids
+        etcd.kernel.time_ns += 1  # It is due now, and nobody has looked.
+        assert not etcd.end_lease()
+        lease = grant()
+        for each in etcd.members[:2]:
+            each.kill()
+        etcd.kernel.run_for(1 * SECOND)
+        assert not etcd.end_lease()
+        assert etcd.store.lease_ids == [lease]
+
+
 def test_who_leads_after_an_outage_gives_leases_their_whole_time_again() -> None:
     with one_etcd() as etcd:
         ask(etcd, lambda client: client.grant(5))
