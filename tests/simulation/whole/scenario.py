@@ -30,6 +30,7 @@ from tests.simulation.whole.books import PROTOCOLS, Books
 from tests.simulation.whole.cluster_clients import BROKERS, ClusterClients
 from tests.simulation.whole.etcd_faults import EtcdFaults
 from tests.simulation.whole.fail_overs import FAIL_OVERS
+from tests.simulation.whole.folder_faults import folders_fail
 from tests.simulation.whole.keeping import check as check_kept
 from tests.simulation.whole.keeping import keep
 from tests.simulation.whole.keeping import topics as topics_to_keep
@@ -85,15 +86,18 @@ async def one_run(world: World, books: Books, shape: Shape) -> None:
     )
     run = Run(world, books, broker.bootstrap)
     run.begin()
+    fail_folders, mend_folders = folders_fail([broker])
     async with world.chaos(
         kill=run.apps,
         restart=[broker],
         fail_disks=[broker],
         pause_seconds=20,
         cut_network=True,
+        also=[fail_folders, fail_folders],
         every_seconds=3,
     ):
         await asyncio.sleep(shape.seconds)
+    mend_folders()
     await run.end()
 
 
