@@ -222,7 +222,7 @@ def _grown(
         elif not told and _is_second_step(change, earlier):
             sure = Likelihood.POSSIBLE
             told = ["partitions that a member has yet to give up are assigned in the next generation"]
-        if any(grown.topic in each.created for each in recent):
+        if any(grown.topic in each.created and grown.topic in each.deleted for each in recent):
             text = f"{grown.topic} was deleted and made anew, with {grown.after} partitions"
             return Finding(FindingKind.TOPIC_CREATED, Likelihood.LIKELY, text, tuple(evidence), grown.topic)
         text = f"partitions were added to {grown.topic}: {grown.before} before, {grown.after} now"

@@ -417,6 +417,14 @@ def test_a_topic_that_was_made_anew_with_more_partitions_did_not_get_more() -> N
     assert found.text == "t was deleted and made anew, with 6 partitions"
 
 
+def test_a_topic_that_is_new_may_get_more_partitions() -> None:
+    change = changed(grown=(Grown("t", 4, 6),))
+    created = TopicsChanged(at_ms=NOW - 13_000, since_ms=NOW - 23_000, created=("t",))
+    assert named(first(created, change)) == (FindingKind.PARTITIONS_ADDED, Likelihood.LIKELY)
+    grown = TopicsChanged(at_ms=NOW - 3_000, since_ms=NOW - 13_000, grown=(Grown("t", 4, 6),))
+    assert named(first(created, grown, change)) == (FindingKind.PARTITIONS_ADDED, Likelihood.CERTAIN)
+
+
 def test_readers_that_wait_at_an_open_transaction_have_no_sure_poison_record() -> None:
     """Something else ends the members, and the offset stands since nobody may read on."""
     storm = flapping(4, (OwnedPartition("t", 3, 117, 400),))
