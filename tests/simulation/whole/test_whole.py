@@ -15,7 +15,7 @@ def test_one_broker(seed: int) -> None:
     assert all(books.shown.values())
     assert reached["the journal begins again"]
     assert books.sharing.accepted
-    assert books.trimming.deleted
+    assert books.trimming.written  # Whether a deletion is answered is up to the faults.
     assert world.faults
 
 
