@@ -35,8 +35,9 @@ SHIPPED := build/shipped
 TESTS ?=
 # Most tests wait for processes that they started, so that two files for each core have their use. The
 # files go to whoever is free, in the order of `testpaths`: the long ones first, and units fill the gaps.
+# A test that hangs prints the stacks of its threads.
 WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) * 2)))
-PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=20 --durations-min=5
+PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=20 --durations-min=5 -o faulthandler_timeout=600
 SPARK_TESTS := pipeline tests/spark
 SYSTEM_TESTS := tests/attacks tests/cluster tests/interop tests/security tests/workers
 # A Spark driver computes on both cores; another one beside it waits for its start-ups at most.

@@ -182,7 +182,7 @@ def consume(bootstrap: str, group: str, topic: str, protocol: str) -> Callable[[
     )
     consumer.subscribe([topic])
     consumer.poll(1.0)
-    return consumer.close
+    return lambda: close_within(10, consumer)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "share"])
@@ -219,9 +219,9 @@ def test_groups_of_each_protocol_are_described(kafka: str, protocol: str) -> Non
             end()
 
 
-def close_within(seconds: float, sharing: ShareConsumer) -> None:
-    """Close librdkafka's share consumer, a preview that now and then waits for ever: no longer than this."""
-    closing = Thread(target=sharing.close, daemon=True)
+def close_within(seconds: float, consumer: confluent_kafka.Consumer | ShareConsumer) -> None:
+    """Close a consumer of librdkafka's, which now and then waits for ever: no longer than this."""
+    closing = Thread(target=consumer.close, daemon=True)
     closing.start()
     closing.join(seconds)
 
