@@ -23,7 +23,7 @@ from kohort.storage import StorageError
 KEYS_REMEMBERED_MAX = 100_000
 REMEMBERED_CHARACTERS_MAX = 500
 LOAD_PATIENCE_SECONDS = 1.0
-RELOAD_DELAYS_SECONDS = (0.1, 0.5, 2.0, 10.0)
+RELOAD_DELAYS_SECONDS: tuple[float, ...] = (0.1, 0.5, 2.0, 10.0)
 RELOAD_AGAIN_MS = 30_000
 """When a load that has failed so often is tried again, unless a request has come: transactions have to end
 although nobody asks for them."""
