@@ -619,6 +619,7 @@ async def test_a_load_that_fails_at_its_end_leaves_no_serving_shard(
         assert await commit(client, 5) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
+@pytest.mark.interpreted
 async def test_a_load_that_has_failed_often_is_tried_again_without_a_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
