@@ -5,13 +5,12 @@ thousands that a consumer names in its first request. A request that names such 
 open, and so do later requests of its connection about records, so that none is overtaken. When all
 logs are open this costs only the check of an empty set.
 
-A client that gives up closes its connection, and asks again over another one: its requests are dropped then.
-Only a producer that awaits no answers may close its connection at once, so that its records are kept.
+When a connection closes, its waiting requests are dropped: the client has given up, and asks again over
+another one. Only produce requests with acks=0 are kept: their client may close its connection at once.
 """
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -22,6 +21,7 @@ from kohort.broker.partitions import Partition, PartitionTable
 from kohort.broker.runtime.workers import Workers
 from kohort.broker.transport.dispatch import Handle
 from kohort.broker.transport.request import Origin, Request
+from kohort.protocol.limits import PRODUCE_KEY
 from kohort.protocol.schema import ZERO_UUID
 
 NamedPartition = tuple[str | UUID, int]
@@ -30,8 +30,7 @@ Names = Callable[[Any], Iterator[NamedPartition]]
 """Says which partitions a request names."""
 
 UNANSWERED_BYTES_MAX = 32 * 1024 * 1024
-"""So much is kept of requests with acks=0 whose connections are closed: nothing else counts these bytes."""
-PRODUCE = 0
+"""The most bytes of requests with acks=0 that are kept for closed connections. Nothing else counts them."""
 
 log = structlog.get_logger("kohort.partition")
 
@@ -72,8 +71,10 @@ class Opening:
         if waiting is not None:
             waiting.append(asked)
         elif asked.unopened:
-            self._held[connection] = deque((asked,))
-            self._workers.spawn(self._serve, connection)
+            waiting = self._held[connection] = deque((asked,))
+            drop = partial(self._drop_answered, waiting)
+            connection.on_close.append(drop)  # Now: the connection may close before the task begins.
+            self._workers.spawn(self._serve, connection, waiting, drop)
         else:
             return asked.handle(asked.message, asked.request)
         return None
@@ -86,32 +87,29 @@ class Opening:
                 found[partition] = None
         return list(found)
 
-    async def _serve(self, connection: Origin) -> None:
+    async def _serve(self, connection: Origin, waiting: deque[_Held], drop: Callable[[], None]) -> None:
         """Handle the requests of the connection, in order, each when its logs are open."""
-        waiting = self._held[connection]
-        on_close = partial(self._drop_answered, waiting)
-        connection.on_close.append(on_close)
         try:
             while waiting:
-                unopened = waiting[0].unopened
-                if unopened:
-                    await self._table.opening.opened(unopened)
-                if waiting and waiting[0].unopened is unopened:
-                    asked = waiting.popleft()
+                asked = waiting[0]
+                if asked.unopened:
+                    await self._table.opening.opened(asked.unopened)
+                if waiting and waiting[0] is asked:  # It was not dropped meanwhile.
+                    waiting.popleft()
                     if connection.closed:
                         self._unanswered_bytes -= _size_bytes(asked)
                     await self._handle(asked)
         finally:
             del self._held[connection]
-            with suppress(ValueError):
-                connection.on_close.remove(on_close)
+            if drop in connection.on_close:
+                connection.on_close.remove(drop)
 
     def _drop_answered(self, waiting: deque[_Held]) -> None:
-        """Drop requests whose answers nobody awaits any more, now that the connection is closed."""
+        """Drop the requests of a connection that has closed, except those with acks=0 up to the limit."""
         asked = tuple(waiting)
         waiting.clear()
         for each in asked:
-            if each.request.api.api_key == PRODUCE and not each.message.acks:
+            if each.request.api.api_key == PRODUCE_KEY and not each.message.acks:
                 size_bytes = _size_bytes(each)
                 if self._unanswered_bytes + size_bytes <= UNANSWERED_BYTES_MAX:
                     self._unanswered_bytes += size_bytes

@@ -18,6 +18,9 @@ from kohort.broker.handlers.test_opening import (
     producing,
     restarted,
 )
+from kohort.protocol.limits import PRODUCE_KEY
+
+NO_REQUEST = bytes.fromhex("00000004ffffffff")
 
 
 @pytest.fixture
@@ -46,7 +49,7 @@ async def give_up(
     await client.send(*frames)
     await logs.begun()
     with trio.fail_after(5):
-        while broker.request_counters.requests[opening.PRODUCE] < requests:
+        while broker.request_counters.requests[PRODUCE_KEY] < requests:
             await trio.sleep(0.005)
         await client.aclose()
         while broker.reactor.connections > before:
@@ -58,6 +61,17 @@ async def test_requests_of_a_client_that_has_gone_are_dropped(broker: Broker, lo
     logs.may_open.set()
     client = await Client.to(broker)
     assert [await produced(client, producing(b"again")) for _ in range(2)] == [[(0, 1)], [(0, 2)]]
+
+
+async def test_a_request_is_dropped_whose_connection_closes_in_the_same_round(
+    broker: Broker, logs: SlowLogs
+) -> None:
+    client = await Client.to(broker)
+    await client.send(client.frame(producing(b"given up"), NEWEST_BY_NAME)[0], NO_REQUEST)
+    with trio.fail_after(5):
+        assert await client.receive() is None
+    logs.may_open.set()
+    assert await produced(await Client.to(broker), producing(b"again")) == [(0, 1)]
 
 
 @pytest.mark.parametrize("kept", [3, 2])
