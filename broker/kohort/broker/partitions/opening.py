@@ -157,9 +157,9 @@ class LogOpening:
         """Return when the new partitions of a topic are open, or have failed to open. It holds no thread."""
         making = self._making.get(topic)
         if making is not None:
-            made = self._workers.event()
-            making.add_done_callback(lambda _: self._loop.post(made.set))
             if not making.done():
+                made = self._workers.event()
+                making.add_done_callback(lambda _: self._loop.post(made.set))
                 await made.wait()
             making.result()
             if self._making.get(topic) is making:
