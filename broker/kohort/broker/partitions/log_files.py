@@ -71,8 +71,6 @@ class LogFiles:
             self._journal.end_offset(opened.log_id),
         )
         self._journal.restore(opened)
-        if opened.gaps or self._data.records.is_missing(partition.topic, partition.index):
-            self.is_short = True  # Never `|=`: another thread may set it in the meantime.
         for begin, end_offset in opened.gaps:
             log.error(
                 "a sealed segment was cut short, and its records are lost",
@@ -82,8 +80,9 @@ class LogFiles:
                 next_offset=end_offset,
             )
         is_short = opened.log_end_offset < known_end
+        if is_short or opened.gaps or self._data.records.is_missing(partition.topic, partition.index):
+            self.is_short = True  # Never `|=`: another thread may set it in the meantime.
         if is_short:
-            self.is_short = True
             log.error(
                 "the disk has lost records that it had confirmed",
                 topic=partition.topic,
