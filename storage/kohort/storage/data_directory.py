@@ -377,8 +377,8 @@ class DataDirectory:
         """Close every log and, if all succeeded, mark the shutdown as clean; release the lock.
 
         `when_sound` is called in between, once every log has all that is its own on the disk. `close_all`
-        may close many logs at once: the disk is quicker with them than one by one. A start that still checks
-        what an unclean stop has left leaves it as it is.
+        may close many logs at once: the disk is quicker with them than one by one. A start that is still
+        checking the logs after an unclean stop neither calls `when_sound` nor marks its own stop as clean.
         Raises: StorageError of the first log that failed, after all were closed.
         """
         if self._lock is None:
@@ -389,12 +389,11 @@ class DataDirectory:
             self.checkpoint()
             # A log that was not opened at all, after an unclean shutdown, is still to be recovered.
             unopened = set(self._folder_names()) - logs.keys()
-            is_checked = self.is_clean or not self.records.is_checking
-            if not failures and is_checked:
+            if not failures and (self.is_clean or not self.records.is_checking):
                 when_sound()
-            if not failures and is_checked and all(map(self._is_known_sound, unopened)):
-                self._remove_notes()
-                self._replace(CLEAN_SHUTDOWN, _CLEAN_SHUTDOWN_CONTENT)
+                if all(map(self._is_known_sound, unopened)):
+                    self._remove_notes()
+                    self._replace(CLEAN_SHUTDOWN, _CLEAN_SHUTDOWN_CONTENT)
         finally:
             self._lock = None
         if failures:

@@ -82,9 +82,9 @@ class LogRecords:
         self._stale: set[TopicPartition] = set()
         """Deleted partitions that the checkpoint files may still name."""
         self._missing: Offsets = {}
-        """Partitions with records whose folders were missing at the start, and where these ended."""
+        """How far the logs were on the disk whose folders were missing at the start."""
         self.is_checking = False
-        """Whether a start has not noted yet what the folder has lost."""
+        """Whether a start still looks for lost records: checkpoints keep what was known before it."""
 
     def load(self, found: Checkpoint, folders: Collection[TopicPartition]) -> None:
         """Take the checkpoint entries of the existing partitions.
@@ -93,11 +93,8 @@ class LogRecords:
         """
         present = dict.fromkeys(folders)
         self._stale = found.keys() - present.keys()
-        self._missing = {}
-        for key in found.keys() - present.keys():
-            end_offset = max(offsets.get(key, 0) for offsets in found)
-            if end_offset:
-                self._missing[key] = end_offset
+        ends = {key: max(offsets.get(key, 0) for offsets in found) for key in self._stale}
+        self._missing = {key: end_offset for key, end_offset in ends.items() if end_offset}
         for key in present:
             record = self._records[key] = LogRecord()
             record.recovery_point = found.recovery_points.get(key)
@@ -123,14 +120,14 @@ class LogRecords:
             return 0 if record is None else record.known_end
 
     def begin_check(self) -> None:
-        """Keep in the checkpoints how far logs were on the disk before this start, also of shorter ones.
+        """Let checkpoints keep how far each log was on the disk before this start, even if it is shorter now.
 
-        A start that ends early must not let the next one take a folder that has lost records for a whole one.
+        Otherwise the start after one that ended early would not find that records are lost.
         """
         self.is_checking = True
 
     def end_check(self) -> None:
-        """Note that the folder's losses are on record: checkpoints have what is there from now on."""
+        """Let checkpoints have what is on the disk: whether records are lost is noted elsewhere by now."""
         with self._lock:
             self.is_checking = False
             self._stale.update(self._missing)
