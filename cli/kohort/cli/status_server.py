@@ -50,7 +50,7 @@ class StatusServer(ThreadingHTTPServer):
 
     daemon_threads = True
     request_queue_size = CONNECTIONS_MAX
-    """So many may come at once; where one does not fit, the system lets it try again a second later."""
+    """How many connections may wait to be accepted. The client of one more tries again a second later."""
 
     def __init__(self, http: str, page: Callable[[Question], Page], *, takes_posts: bool = False) -> None:
         """Serve at HOST:PORT; `takes_posts`: not GET alone.
@@ -99,8 +99,8 @@ class StatusServer(ThreadingHTTPServer):
 
 
 def _cut(connection: socket.socket) -> None:
-    """End a connection for its thread, too, which may wait for the client and closes it then."""
-    with suppress(OSError):  # It has ended meanwhile.
+    """Shut a connection down: its thread, which may wait for the client, then ends and closes it."""
+    with suppress(OSError):  # The connection has ended meanwhile.
         connection.shutdown(socket.SHUT_RDWR)
 
 

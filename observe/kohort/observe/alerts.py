@@ -77,7 +77,7 @@ class Standing:
         before, standing = self._since_ms.get(group_id, {}), {}
         for each in lags:
             where = each.topic, each.partition
-            # The end of the log may be unknown: then it is as it was.
+            # None: the end of the log is unknown. A partition that stood still counts as standing still then.
             if each.verdict in _STANDING or (each.verdict is None and where in before):
                 standing[where] = before.get(where, now_ms)
                 if now_ms - standing[where] >= STUCK_MS_MIN:

@@ -230,7 +230,7 @@ def _encode_offset(value: OffsetCommitValue) -> bytes:
         version = OFFSET_COMMIT_VALUE_VERSION_WITH_TOPIC_ID
         return _INT16.pack(version) + value.encode(version)
     head = _OFFSET_HEAD(OFFSET_COMMIT_VALUE_VERSION_WITH_TOPIC_ID, value.offset, value.leader_epoch, length)
-    topic_id = value.topic_id.int.to_bytes(16, "big")  # As `bytes`, a call less.
+    topic_id = value.topic_id.int.to_bytes(16, "big")  # A call less than `.bytes`.
     return head + metadata + _OFFSET_TAIL(value.commit_timestamp, _TOPIC_ID_TAG, topic_id)
 
 

@@ -14,7 +14,7 @@ AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
 LATEST = -1
 """In a reference: the newest version there is when it is registered."""
 NESTING_MAX = 100
-"""So deep may metadata and rules be. What is much deeper cannot be read everywhere."""
+"""How many levels metadata and rules may have. Some registries cannot read much deeper values."""
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class SchemaValue(msgspec.Struct, omit_defaults=True, frozen=True):
     """Whether it is deleted softly: it is not listed, but its id still resolves."""
 
     def __post_init__(self) -> None:
-        """Look at what is kept as it came. Raises: ValueError."""
+        """Check how deeply metadata and rules are nested. Raises: ValueError."""
         check_nesting(self.metadata, self.ruleSet)
 
 

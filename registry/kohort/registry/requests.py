@@ -31,7 +31,7 @@ class NewSchema(msgspec.Struct, frozen=True):
     version: Annotated[int, msgspec.Meta(le=VERSION_MAX)] | None = None
 
     def __post_init__(self) -> None:
-        """Look at what is kept as it came. Raises: msgspec.ValidationError, ValueError."""
+        """Check what is kept as it came. Raises: msgspec.ValidationError, ValueError."""
         check_nesting(self.metadata, self.ruleSet)
         if self.metadata is not None:
             msgspec.convert(self.metadata, Metadata)

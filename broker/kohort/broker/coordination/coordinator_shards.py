@@ -25,8 +25,8 @@ REMEMBERED_CHARACTERS_MAX = 500
 LOAD_PATIENCE_SECONDS = 1.0
 RELOAD_DELAYS_SECONDS: tuple[float, ...] = (0.1, 0.5, 2.0, 10.0)
 RELOAD_AGAIN_MS = 30_000
-"""When a load that has failed so often is tried again, unless a request has come: transactions have to end
-although nobody asks for them."""
+"""How long after the last of these attempts a load is tried again without a request: transactions have to end
+even if no client asks for them."""
 
 KeyT = TypeVar("KeyT")
 """The key of a shard: a group id, a transactional id, or a share partition."""
@@ -228,7 +228,7 @@ class CoordinatorShards(Generic[KeyT, CoreT]):
             self._services.workers.spawn(self._load, shard, delays_seconds)
 
     async def _load(self, shard: Shard[CoreT], delays_seconds: Sequence[float]) -> None:
-        """Load a shard. A load that fails is tried again, ever later; at last also with the next request."""
+        """Load a shard. A load that fails is tried again after each delay, later by a timer or a request."""
         try:
             for delay_seconds in (*delays_seconds, None):
                 try:
@@ -243,7 +243,7 @@ class CoordinatorShards(Generic[KeyT, CoreT]):
                     log.exception("a shard could not be loaded", topic=self.topic, shard=shard.index)
                 else:
                     return
-                shard.close()  # It may have failed late: then it serves already, and has set timers.
+                shard.close()  # A load that failed late has left a shard that serves and has set timers.
                 if delay_seconds is not None:
                     await self._services.workers.sleep(delay_seconds)
             self._load_again_later(shard)

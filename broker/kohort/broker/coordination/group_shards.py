@@ -118,7 +118,7 @@ class GroupShards(CoordinatorShards[str, GroupCoordinator]):
 
     @property
     def failed(self) -> list[int]:
-        """The partitions whose groups could not be loaded: a request, or half a minute, tries again."""
+        """The partitions whose groups could not be loaded, and are loaded again later, or by a request."""
         return [index for index in self.inactive if index not in self.loading]
 
     def shard_counts(self) -> dict[str, int]:

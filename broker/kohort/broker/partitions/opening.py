@@ -208,7 +208,9 @@ class LogOpening:
         """Open one partition after another, concurrently with other tasks."""
         try:
             while (first := _next_of(waiting)) is not None:
-                is_under_way = first in self._under_way  # A thread waits for it: the loop may not run yet.
+                # This thread may wait for the one that is opening the log: at a start the loop, which would
+                # wake a waiting task, may not run yet.
+                is_under_way = first in self._under_way
                 open_next = first.open if is_under_way else partial(self._open_few, first, waiting)
                 try:
                     await self._workers.in_thread(open_next)

@@ -13,7 +13,7 @@ from kohort.broker.metadata.topics import Topics
 from kohort.broker.runtime.workers import Workers
 
 MEASURING_THREADS = 2
-"""Each reads the folders of all logs for a client: other work waits for threads, too."""
+"""How many threads read the sizes of logs for clients at once: the others are left to other work."""
 
 
 class Administration(msgspec.Struct, frozen=True):
