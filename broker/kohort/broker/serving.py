@@ -63,10 +63,9 @@ def with_own_registry(config: BrokerConfig, address: Address) -> BrokerConfig:
     texts = config.layer(ConfigSource.STATIC_BROKER)
     url = f"http://{Address(reachable_host(address.host), address.port)}"
     named = BrokerConfig.parsed({REGISTRY_URL: url, **texts})
-    stored = [
-        config.layer(each) for each in (ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
-    ]
-    return named.with_dynamic(*stored)
+    return named.with_dynamic(
+        config.layer(ConfigSource.DYNAMIC_BROKER), config.layer(ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    )
 
 
 def complain(*problems: BaseException) -> int:
