@@ -102,9 +102,8 @@ def read_settings(path: Path, *, of_reader: bool = False) -> Mapping[str, object
         if name.startswith(PROVIDERS):
             continue
         plain = name.replace(".", "_")
-        is_left = (
-            plain in SECRETS and known.keys() == DEFAULT_PROVIDERS.keys()
-        )  # The client does so, and once is enough.
+        # The client does so, and once is enough.
+        is_left = plain in SECRETS and known.keys() == DEFAULT_PROVIDERS.keys()
         value = text if is_left else resolve(text, known)
         if plain in _SET_BY_THE_COMMAND and not (of_reader and plain == "client_id"):
             continue

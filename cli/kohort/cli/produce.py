@@ -154,9 +154,8 @@ def produce(
             written += 1
     if not written:
         with open_admin(servers) as admin:
-            admin.describe_topics(
-                topic
-            )  # Where nothing was written, too, a topic that is not there is an error.
+            # Where nothing was written, too, a topic that is not there is an error.
+            admin.describe_topics(topic)
     if as_json:
         print_json({"topic": topic, "records": written})
     elif not quiet:

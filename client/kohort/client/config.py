@@ -135,9 +135,8 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     metadata_recovery_strategy: str = "rebootstrap"
     metadata_recovery_rebootstrap_trigger_ms: Milliseconds = 300_000
     socket_connection_setup_timeout_ms: Positive = 10_000
-    receive_buffer_bytes: BufferBytes = (
-        -1
-    )  # The system grows it; the 65,536 of Java halve the throughput of fetches.
+    # The system grows it; the 65,536 of Java halve the throughput of fetches.
+    receive_buffer_bytes: BufferBytes = -1
     send_buffer_bytes: BufferBytes = 131_072
     security_protocol: str = "PLAINTEXT"
     ssl_truststore_type: str = "PEM"

@@ -201,9 +201,8 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
         session = self._session
         if self._owes_turn:
             self._owes_turn = False
-            await (
-                checkpoint()
-            )  # Before records are taken: the next fetch is sent while the user handles them.
+            # Before records are taken: the next fetch is sent while the user handles them.
+            await checkpoint()
         while True:
             if not self._is_closed:
                 record = session.next_ready()

@@ -56,9 +56,8 @@ class Fetcher:
         reader: Callable[[], EpochMember | None] = lambda: None,
     ) -> None:
         self.error: KohortError | None = None
-        self.began_anew: Callable[[Iterable[TopicPartition]], None] = lambda _: (
-            None
-        )  # Called with the broker of an ended session.
+        # Called with the broker of an ended session.
+        self.began_anew: Callable[[Iterable[TopicPartition]], None] = lambda _: None
         self._cluster = cluster
         self._config = config
         self._positions = positions

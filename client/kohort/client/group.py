@@ -82,9 +82,8 @@ class GroupTask:
     async def run(self) -> None:
         """Serve the membership until cancelled."""
         while True:
-            membership = (
-                self._membership
-            )  # An answer belongs to its request, even if the user changes something meanwhile.
+            # An answer belongs to its request, even if the user changes something meanwhile.
+            membership = self._membership
             request = membership.next_request(monotonic_ms())
             self._tell_of(membership.departure)
             if isinstance(request, Wait):

@@ -139,9 +139,8 @@ class Producer(AsyncClient[ProducerSession], OtherNames, Generic[K_contra, V_con
         accumulator = self._session.accumulator
         if accumulator.is_woken:
             self._check_loop()
-            await (
-                anyio.lowlevel.checkpoint()
-            )  # Before anything is kept: once for each batch, so that it can be sent.
+            # Before anything is kept: once for each batch, so that it can be sent.
+            await anyio.lowlevel.checkpoint()
         if self._is_plain and type(value) is bytes and (key is None or type(key) is bytes):
             timestamp_ms = _now_ns() // 1_000_000 if timestamp_ms is None else checked_timestamp(timestamp_ms)
             headers = checked_headers(headers) if headers else ()

@@ -61,9 +61,8 @@ class Relocation:
 
     def _moved(self, queue: PartitionQueue, batch: Batch, placed: list[Batch]) -> list[Batch]:
         """Place a batch's records in their current partitions; return the new batches."""
-        if (
-            batch.has_sequence
-        ):  # Its sequence numbers are used up: if the partition is restored, it has a gap.
+        # Its sequence numbers are used up: if the partition is restored, it has a gap.
+        if batch.has_sequence:
             queue.sequences.forget(batch)
             queue.sequences.is_unresolved = True
         if len(batch.pinned) == batch.record_count:

@@ -88,9 +88,8 @@ class Authenticator:
         if self._mechanism in SCRAM:
             scram = ScramClient(SCRAM[self._mechanism], self._user, self._password, secrets.token_hex())
             first = await self._show(connection, scram.first, timeout_ms)
-            proof = await anyio.to_thread.run_sync(
-                scram.final, bytes(first.auth_bytes)
-            )  # Thousands of digests.
+            # Thousands of digests.
+            proof = await anyio.to_thread.run_sync(scram.final, bytes(first.auth_bytes))
             last = await self._show(connection, proof, timeout_ms)
             scram.check(bytes(last.auth_bytes))
             return last.session_lifetime_ms
@@ -127,9 +126,8 @@ class Authenticator:
                 f"{connection.address} does not let this client in{who}: {answer.error_message}",
             )
         if self._mechanism == OAUTHBEARER and answer.auth_bytes:
-            await self._show(
-                connection, b"\1", timeout_ms
-            )  # It has sent the reason, and waits for this (RFC 7628).
+            # It has sent the reason, and waits for this (RFC 7628).
+            await self._show(connection, b"\1", timeout_ms)
         return answer
 
 

@@ -370,9 +370,8 @@ class Transactions:
                 raise TransactionStateError(_NOT_OPEN)
             raise TransactionStateError(f"a transaction is {what}, but the producer {state.value}")
         if not is_commit:
-            self.failed(
-                TransactionFailedError("the transaction is aborted")
-            )  # Waiting batches are not sent any more.
+            # Waiting batches are not sent any more.
+            self.failed(TransactionFailedError("the transaction is aborted"))
             self._is_aborting = True
             await self._calls.run(lambda: self._abort(flush))
             return

@@ -128,9 +128,8 @@ class _Layout(Generic[T]):
 def _first_key(data: bytes) -> bytes:
     """Return the key of the first record, or some other bytes where it is an unusual one."""
     try:
-        position = (
-            5 if data[0] < 128 else 6
-        )  # Behind length, attributes, two small deltas, and its own length.
+        # Behind length, attributes, two small deltas, and its own length.
+        position = 5 if data[0] < 128 else 6
         length = data[position - 1]
         if length >= 128:
             length = length & 127 | data[position] << 7

@@ -176,9 +176,8 @@ class ScramClient:
         if found is None or not found[1].startswith(self._nonce) or found[1] == self._nonce:
             raise ScramError("the broker's first message is no valid SCRAM message")
         iterations = int(found[3])
-        if (
-            not MIN_ITERATIONS <= iterations <= 10_000_000
-        ):  # With fewer, a false broker could guess the password quickly.
+        # With fewer iterations a false broker could guess the password quickly.
+        if not MIN_ITERATIONS <= iterations <= 10_000_000:
             raise ScramError(f"the broker asks for {iterations} iterations")
         hash_ = self._mechanism.hash
         salted = salted_password(self._mechanism, self._password, _decoded(found[2]), iterations)

@@ -235,9 +235,8 @@ class SchemaLog:
 
     async def _topic_id_now(self) -> UUID:
         topic = self._partition.topic
-        found = await self._retrying(
-            partial(self._admin.describe_topics, topic)
-        )  # A broker may not know it yet.
+        # A broker may not know it yet.
+        found = await self._retrying(partial(self._admin.describe_topics, topic))
         return found[topic].topic_id
 
     async def _forget_if_another_topic(self) -> bool:

@@ -135,9 +135,8 @@ class Routes:
         """Return the decision on a call. Raises: RegistryError."""
         parts = _parts(call.path)
         context = DEFAULT_CONTEXT
-        if (
-            parts[0] == "contexts" and len(parts) > 2
-        ):  # /contexts/:.staging:/subjects is /subjects in that context.
+        # /contexts/:.staging:/subjects is /subjects in that context.
+        if parts[0] == "contexts" and len(parts) > 2:
             context, parts = parts[1].strip(":") or DEFAULT_CONTEXT, parts[2:]
             context = context if context.startswith(".") else f".{context}"
             if ":" in context:

@@ -82,9 +82,8 @@ class LeaderEpochs:
     @classmethod
     def decode(cls, content: bytes | None) -> "LeaderEpochs | None":
         """Return the content of the file, None if it is missing or damaged: the log has it too."""
-        if content is None or not content.endswith(
-            b"\n"
-        ):  # Truncated within its last number it has another one.
+        # A file that was truncated within its last number has another number there.
+        if content is None or not content.endswith(b"\n"):
             return None
         try:
             version, count, *lines = content.decode("ascii").split("\n")

@@ -265,9 +265,8 @@ class LogRecords:
                         synced[key] = end_offset
             found = Checkpoint(
                 {key: each.recovery_point for key, each in items if each.recovery_point is not None},
-                {
-                    key: each.log_start_offset for key, each in items if each.log_start_offset
-                },  # 0 unless noted.
+                # 0 unless noted.
+                {key: each.log_start_offset for key, each in items if each.log_start_offset},
                 synced,
                 {key: each.cleaner_offset for key, each in items if each.cleaner_offset is not None},
             )

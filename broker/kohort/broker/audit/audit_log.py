@@ -46,9 +46,8 @@ class AuditLog:
         self._left_out = 0
         self._uses_told: Counter[str] = Counter()  # in that second, by principal
         self._uses: OrderedDict[Key, list[int]] = OrderedDict()
-        self._refused: OrderedDict[Key, list[int]] = (
-            OrderedDict()
-        )  # Separate, because any client can invent names.
+        # Separate, because any client can invent names.
+        self._refused: OrderedDict[Key, list[int]] = OrderedDict()
 
     def used(
         self, principal: str, host: str, api: str, operation: str, resource: str, *, allowed: bool

@@ -198,9 +198,8 @@ class LedSharePartition:
         self.core = SharePartition(start_offset, _limits(self._settings()), batches, self.delivery_events)
         self.core.log_starts_at(self.partition.log.log_start_offset)
         self._attempts = 0
-        self._request_dead_letters_of(
-            self.core.batches()
-        )  # The former leader of the partition may not have done it.
+        # The former leader of the partition may not have done it.
+        self._request_dead_letters_of(self.core.batches())
         self.wake()
 
     def _again(self, action: Callable[[], None], code: ErrorCode) -> None:

@@ -118,9 +118,8 @@ class PartitionTable(PartitionIndex):
         """Open the logs that must be checked at a start, and let the next start know what they have."""
         await self.opening.open_all(OPENERS_WHILE_SERVING)
         if not self._files.clean or self._files.is_short:
-            await (
-                self.folder.checkpoint()
-            )  # Scanned logs need not be scanned again, nor short ones told again.
+            # The next start need not scan the scanned logs again, nor report the short ones again.
+            await self.folder.checkpoint()
         await self.folder.forget_journal()
 
     def serving(self, topic: str, index: int, leader_epoch: int = -1) -> Partition:

@@ -208,10 +208,8 @@ class SelectPoller:
             return []
         try:
             readable, writable, _ = select.select(readers, writers, (), timeout_seconds)
-        except (
-            OSError,
-            ValueError,
-        ):  # The loop's thread has closed one: the next call goes without.
+        # The loop's thread has closed a descriptor: the next call goes without it.
+        except (OSError, ValueError):
             return []
         return ([(each, READ) for each in readable] + [(each, WRITE) for each in writable])[:events_max]
 

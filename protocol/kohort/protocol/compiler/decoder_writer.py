@@ -168,9 +168,8 @@ class DecoderWriter:
             return
         flag = self.source.fresh("flag")
         is_null = f"{flag} < 0"  # Kafka writes a nullable struct behind one signed byte: below zero is null.
-        if (
-            self.version in field.tagged
-        ):  # Before a tagged struct the flag is a varint, which Kafka reads as signed.
+        # Before a tagged struct the flag is a varint, which Kafka reads as signed.
+        if self.version in field.tagged:
             self._uvarint(flag)
             is_null = f"not 0 < {flag} <= 0x7FFFFFFF"
         else:

@@ -159,9 +159,8 @@ class _Walk:
             stop = body_at + size
             if size < 0 or stop > end:
                 raise WireError(f"record {index} has {size} bytes, but {end - body_at} are left")
-            delta, offset_delta_at = read_varint(
-                payload, body_at + 1
-            )  # After the attributes, which are unused.
+            # After the attributes, which are unused.
+            delta, offset_delta_at = read_varint(payload, body_at + 1)
             if delta > newest:  # noqa: PLR1730  # `max` takes three times as long.
                 newest = delta
             if not earliest <= delta <= latest:

@@ -124,9 +124,8 @@ async def call_operator(operator: Operator, method: str, *arguments: Any) -> Any
         return None
     if not isinstance(found, bytes):
         raise OperatorError(f"save returned {type(found).__name__}, and not bytes")
-    return (
-        found if type(found) is bytes else bytes(memoryview(found))
-    )  # A type of its own may have no pickle.
+    # A type of its own may have no pickle.
+    return found if type(found) is bytes else bytes(memoryview(found))
 
 
 async def _process(operator: Operator, records: Sequence[Record]) -> Processed:
@@ -374,9 +373,8 @@ class ProcessExecutor(CallingExecutor):
         if self._process is not None:
             self._process.kill()
             self._process.join(END_S)
-        if (
-            self._pipe is not None and not self._is_busy
-        ):  # Otherwise a thread reads from it, and meets its end.
+        # While it is busy, a thread reads from the pipe, and meets its end.
+        if self._pipe is not None and not self._is_busy:
             self._pipe.close()
         self._process = self._pipe = None
 

@@ -140,10 +140,8 @@ class ShareFetching:
 
     def _look(self, *, min_bytes: int) -> bool:
         """Acquire if there is enough, or an error; return whether that was the case."""
-        was_waiting, self._is_waiting = (
-            self._is_waiting,
-            False,
-        )  # No wake-up is needed during the check.
+        # No wake-up is needed during the check.
+        was_waiting, self._is_waiting = self._is_waiting, False
         found, size_bytes = [], 0
         for place in self._session.places:
             led = self._led_at(place)
