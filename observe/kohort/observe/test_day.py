@@ -4,7 +4,6 @@ import random
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -12,8 +11,7 @@ import pytest
 from kohort.broker.explain.digest import digest, of_explanations
 from kohort.broker.explain.findings import Explanation
 from kohort.observe.facts import Facts
-from kohort.observe.observer import Observer, Target
-from kohort.observe.pace import Limits
+from kohort.observe.observer import Observer
 from kohort.observe.pages import Pages
 from kohort.observe.store import Store
 from kohort.observe.test_records import Log, client_of
@@ -84,12 +82,6 @@ class Day:
     def until(self, at_ms: int) -> None:
         """Let time pass up to a time of the day."""
         self.read(self.midnight_ms + at_ms - self.log.now_ms)
-
-
-@pytest.fixture
-def observer(tmp_path: Path) -> Observer:
-    servers = {"bootstrap_servers": "127.0.0.1:1"}
-    return Observer(Target("", servers, servers), tmp_path / "o.db", Limits())  # type: ignore[arg-type]  # They are both.
 
 
 def page(observer: Observer, since_ms: int) -> list[str]:

@@ -1,5 +1,4 @@
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -8,8 +7,7 @@ from kohort.broker.explain.findings import Explanation
 from kohort.broker.explain.observed.events import AnyObserved, GroupChanged, TransactionStands
 from kohort.broker.explain.observed.explaining import explain
 from kohort.observe.known import EVENTS_MAX, explained
-from kohort.observe.observer import Observer, Target
-from kohort.observe.pace import Limits
+from kohort.observe.observer import Observer
 from kohort.observe.pages import Pages
 from kohort.observe.store import GroupNews, Store
 from kohort.observe.test_day import HOUR, MIDNIGHT, MINUTE, Day, stormy_day
@@ -18,12 +16,10 @@ DAY = 24 * HOUR
 
 
 @pytest.fixture
-def observer(tmp_path: Path) -> Observer:
-    servers = {"bootstrap_servers": "127.0.0.1:1"}
-    found = Observer(Target("", servers, servers), tmp_path / "o.db", Limits())  # type: ignore[arg-type]  # They are both.
-    found.watched.status.cluster_id = "c"
-    found.watched.status.is_caught_up = True
-    return found
+def observer(observer: Observer) -> Observer:
+    observer.watched.status.cluster_id = "c"
+    observer.watched.status.is_caught_up = True
+    return observer
 
 
 def stored(observer: Observer, events: list[AnyObserved]) -> None:

@@ -1,5 +1,4 @@
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 from uuid import UUID
@@ -136,13 +135,6 @@ class FakeAdmin:
 
 def questions_of(admin: FakeAdmin, pace: Pace | None = None) -> ClusterQuestions:
     return ClusterQuestions(admin, pace or Pace(1e6, Event()), lambda: NOW)  # type: ignore[arg-type]  # It has what is called.
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store(tmp_path / "o.db")
-    yield store
-    store.close()
 
 
 def watched() -> Watched:

@@ -1,5 +1,4 @@
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from threading import Event
 
 import pytest
@@ -23,13 +22,6 @@ from kohort.observe.test_observer import NOW, FakeAdmin
 from kohort.observe.topics import ClusterLook
 from kohort.observe.watched import Watched
 from kohort.protocol.errors import ErrorCode
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    found = Store(tmp_path / "observe.db")
-    yield found
-    found.close()
 
 
 def test_a_group_at_a_last_stable_offset_that_stands_is_told_of_the_transaction(store: Store) -> None:

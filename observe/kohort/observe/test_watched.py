@@ -1,6 +1,5 @@
 """What an observer knows of a cluster's topics, and of its name, from one process to the next."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 from uuid import UUID
@@ -33,13 +32,6 @@ from kohort.observe.test_observer import NOW, FakeAdmin, description, questions_
 from kohort.observe.topics import ClusterLook
 from kohort.observe.watched import Watched
 from kohort.protocol.errors import ErrorCode
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    found = Store(tmp_path / "observe.db")
-    yield found
-    found.close()
 
 
 def with_topics(**topics: int) -> Seen:
