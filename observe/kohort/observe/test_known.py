@@ -87,13 +87,7 @@ def test_parts_of_a_history_are_together_the_whole(observer: Observer, most: int
 
 
 def test_a_storm_of_more_events_than_are_explained_at_once_is_told_in_pieces(observer: Observer) -> None:
-    events: list[AnyObserved] = [
-        GroupChanged(
-            at_ms=MIDNIGHT + 500 * (each // 3), generation_id=each + 1, former_generation_id=each, members=2
-        )
-        for each in range(1_000)
-    ]
-    stored(observer, events)
+    stored(observer, changes(1_000, 500, at_once=3))
     parts = [*pages(observer, 100)]
     assert len(parts) in range(10, 13)
     assert sum(each.changes for part in parts for each in part) == 1_000
@@ -108,13 +102,7 @@ def test_a_transaction_that_began_long_before_is_told_once(observer: Observer) -
         last_stable_offset=1,
         end_offset=9,
     )
-    events: list[AnyObserved] = [
-        GroupChanged(
-            at_ms=MIDNIGHT + each * 5 * MINUTE, generation_id=each + 1, former_generation_id=each, members=2
-        )
-        for each in range(200)
-    ]
-    stored(observer, [*events, stands])
+    stored(observer, [*changes(200, 5 * MINUTE), stands])
     told = [each for part in pages(observer, 20) for each in part]
     assert sum(each.started_ms == MIDNIGHT and not each.changes for each in told) == 1
     assert sum(each.changes for each in told) == 200
@@ -122,13 +110,7 @@ def test_a_transaction_that_began_long_before_is_told_once(observer: Observer) -
 
 def test_one_question_explains_a_bounded_number_of_events(observer: Observer) -> None:
     now_ms = MIDNIGHT + DAY
-    events: list[AnyObserved] = [
-        GroupChanged(
-            at_ms=MIDNIGHT + each * 10_000, generation_id=each + 1, former_generation_id=each, members=2
-        )
-        for each in range(3 * EVENTS_MAX)
-    ]
-    stored(observer, events)
+    stored(observer, changes(3 * EVENTS_MAX, 10_000))
     site = Pages(observer, lambda: now_ms)
 
     class Told(msgspec.Struct):

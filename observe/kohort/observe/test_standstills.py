@@ -11,6 +11,15 @@ def gone(offset: int, end_offset: int = 900) -> list[Departure]:
     return [Departure(ObservedMember("m", "c", "/h"), owned=(OwnedPartition(*WHERE, offset, end_offset),))]
 
 
+def stuck(times: int) -> Log:
+    """Return the log of a group whose offset stands at 117 while so many members are gone."""
+    log = Log(Facts(knows_all_groups=True))
+    lose(log, 1)
+    log.commit(0, 117)
+    lose(log, times)
+    return log
+
+
 def lose(log: Log, times: int) -> None:
     """Have the member that owns partition 0 gone, again and again."""
     for _ in range(times):
@@ -24,10 +33,7 @@ def moves(log: Log) -> list[OffsetMovedOn]:
 
 
 def test_an_offset_that_moves_after_three_members_were_gone_is_told_once() -> None:
-    log = Log(Facts(knows_all_groups=True))
-    lose(log, 1)
-    log.commit(0, 117)
-    lose(log, 3)
+    log = stuck(3)
     log.commit(0, 117)
     assert moves(log) == []
     log.commit(0, 118)
@@ -37,19 +43,13 @@ def test_an_offset_that_moves_after_three_members_were_gone_is_told_once() -> No
 
 
 def test_two_members_that_were_gone_are_no_standstill() -> None:
-    log = Log(Facts(knows_all_groups=True))
-    lose(log, 1)
-    log.commit(0, 117)
-    lose(log, 2)
+    log = stuck(2)
     log.commit(0, 118)
     assert moves(log) == []
 
 
 def test_a_standstill_is_stored_with_its_group() -> None:
-    log = Log(Facts(knows_all_groups=True))
-    lose(log, 1)
-    log.commit(0, 117)
-    lose(log, 3)
+    log = stuck(3)
     ((_, state, _),) = log.records.drain()
     assert state is not None
     log.records = Records(log.records.facts)
