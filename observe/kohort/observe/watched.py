@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from kohort.broker.explain.observed.events import AnyObserved
-from kohort.broker.explain.observed.patterns import MARKERS_MAX
+from kohort.broker.explain.observed.patterns import waits_at
 from kohort.client import BrokerError
 from kohort.client.batches import FetchedBatch
 from kohort.observe.brokers import ClusterCounts
@@ -324,7 +324,7 @@ def records_left(positions: Mapping[int, int], ends: Mapping[int, int]) -> int:
 def _stands_at(group: ObservedGroup, standing: Standing) -> bool:
     """Whether the group has read all that is committed, and nothing that is not."""
     place = group.places.get((standing.topic, standing.partition))
-    return place is not None and 0 <= standing.last_stable_offset - place.offset <= MARKERS_MAX
+    return place is not None and waits_at(standing.last_stable_offset, place.offset)
 
 
 def _untold(news: GroupNews, told_ms: Mapping[str, int]) -> list[AnyObserved]:

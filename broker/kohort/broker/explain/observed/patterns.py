@@ -232,21 +232,21 @@ def poison(
     if not stuck or len(stuck) > STUCK_MAX or not has_advanced:
         return None
     found = _poisoned(sorted(stuck), gone, is_handed_on=_is_handed_on(recent, gone))
-    waits = [
-        f"{each.topic}-{each.partition}"
-        for each in transactions
-        if each.since_ms <= change.at_ms
-        and any(
-            (each.topic, each.partition, each.last_stable_offset - markers) in stuck
-            for markers in range(MARKERS_MAX + 1)
-        )
-    ]
-    if not waits:
-        return found
-    evidence = f"a transaction on {waits[0]} stayed open just there, at which readers may wait"
-    return msgspec.structs.replace(
-        found, likelihood=Likelihood.POSSIBLE, evidence=(*found.evidence, evidence)
-    )
+    offsets = {(topic, partition): offset for topic, partition, offset in stuck}
+    for each in transactions:
+        offset = offsets.get((each.topic, each.partition))
+        if offset is not None and each.since_ms <= change.at_ms and waits_at(each.last_stable_offset, offset):
+            where = f"{each.topic}-{each.partition}"
+            evidence = f"a transaction on {where} stayed open just there, at which readers may wait"
+            return msgspec.structs.replace(
+                found, likelihood=Likelihood.POSSIBLE, evidence=(*found.evidence, evidence)
+            )
+    return found
+
+
+def waits_at(last_stable_offset: int, offset: int) -> bool:
+    """Whether a group with this committed offset has read all up to the last stable offset."""
+    return 0 <= last_stable_offset - offset <= MARKERS_MAX
 
 
 def _offsets(departure: Departure) -> set[tuple[str, int, int]]:
