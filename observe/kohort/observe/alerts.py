@@ -6,7 +6,7 @@ from typing import NamedTuple
 from kohort.broker.explain.findings import Explanation, FindingKind, Likelihood
 from kohort.broker.explain.observed.events import AnyObserved, GroupChanged
 from kohort.broker.explain.observed.patterns import times_gone
-from kohort.broker.explain.words import duration
+from kohort.broker.explain.words import duration, process_name
 from kohort.observe.lags import PlaceLag
 from kohort.protocol.verdict import Verdict
 
@@ -53,13 +53,10 @@ def storm_findings(group_id: str, told: Sequence[Explanation], now_ms: int) -> I
 def flapping_findings(group_id: str, events: Iterable[AnyObserved], now_ms: int) -> Iterator[Finding]:
     """Yield the process that is gone again and again, and comes back each time."""
     recent = [each for each in events if isinstance(each, GroupChanged) and now_ms - each.at_ms <= FLAPS_MS]
-    for (client_id, host), times in times_gone(recent).most_common(1):
-        process = client_id, host
+    for process, times in times_gone(recent).most_common(1):
         newest_ms = max(each.at_ms for each in recent for one in each.gone if one.member.process == process)
         if times >= FLAPS_MIN and now_ms - newest_ms <= QUIET_MS:
-            summary = (
-                f"{client_id} from {host.lstrip('/')} was gone {times} times within {duration(FLAPS_MS)}"
-            )
+            summary = f"{process_name(*process)} was gone {times} times within {duration(FLAPS_MS)}"
             evidence = ("it came back each time in between",)
             yield Finding(FLAPPING, group_id, summary, evidence)
 

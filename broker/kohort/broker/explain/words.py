@@ -1,4 +1,4 @@
-"""Members and durations as people read them."""
+"""Members, processes and durations as people read them."""
 
 import re
 
@@ -13,6 +13,11 @@ def member_name(member_id: str) -> str:
         return member_id or "somebody"
     name, digits = match.groups()
     return f"{name}-{digits}"
+
+
+def process_name(client_id: str, host: str) -> str:
+    """Return the name of a process: its client id and its host. Java writes hosts with a slash."""
+    return f"{client_id} from {host.lstrip('/')}"
 
 
 def duration(ms: int) -> str:

@@ -14,7 +14,7 @@ from kohort.broker.explain.observed.events import (
     Resubscription,
     TopicsChanged,
 )
-from kohort.broker.explain.words import duration, member_name
+from kohort.broker.explain.words import duration, member_name, process_name
 
 MEMBERS_TOLD = 8
 COOPERATIVE, SHARE, STREAMS = "cooperative", "share", "streams"
@@ -82,7 +82,7 @@ def _joined(change: GroupChanged, member: ObservedMember, earlier: Changes) -> F
     return Finding(
         FindingKind.MEMBER_JOINED,
         Likelihood.CERTAIN,
-        f"{name} joined ({member.client_id} from {member.client_host.lstrip('/')})",
+        f"{name} joined ({process_name(*member.process)})",
         tuple(evidence),
         member.client_id,
     )

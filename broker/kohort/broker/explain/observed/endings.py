@@ -7,6 +7,7 @@ import msgspec
 from kohort.broker.explain.findings import Ending, Explanation, FindingKind
 from kohort.broker.explain.observed.events import AnyObserved, OffsetMovedOn, OffsetsSet, TopicsChanged
 from kohort.broker.explain.observed.patterns import Run, most_often_gone
+from kohort.broker.explain.words import process_name
 
 
 def storm_ending(run: Run, later: Run) -> Ending | None:
@@ -20,10 +21,10 @@ def storm_ending(run: Run, later: Run) -> Ending | None:
     most = most_often_gone(run)
     if most is None:
         return None
-    process = client_id, host = most[0]
+    process, _ = most
     if any(each.member.process == process for change in later for each in change.gone):
         return None
-    name = f"{client_id} from {host.lstrip('/')}"
+    name = process_name(*process)
     for change in reversed((*run, *later)):
         if any(each.process == process for each in change.joined):
             return Ending(change.at_ms, f"{name} joined, and was not gone again")

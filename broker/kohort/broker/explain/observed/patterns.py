@@ -17,7 +17,7 @@ from kohort.broker.explain.observed.events import (
     Subscribers,
     TransactionStands,
 )
-from kohort.broker.explain.words import duration
+from kohort.broker.explain.words import duration, process_name
 
 QUIET_MS = 60_000
 """A change belongs to the one before it when it comes sooner than this."""
@@ -145,13 +145,13 @@ def _storm(run: Run) -> Finding | None:
     most = most_often_gone(run)
     if len(run) < STORM_CHANGES_MIN or departures < REPLACED_MIN or most is None or most[1] < REPLACED_MIN:
         return None
-    (client_id, host), times = most
+    process, times = most
     text = f"a rebalance storm: {len(run)} rebalances within {_span(run)}"
     evidence = (
-        f"{client_id} from {host.lstrip('/')} was gone {times} times, the most of all",
+        f"{process_name(*process)} was gone {times} times, the most of all",
         _numbers(run),
     )
-    return Finding(FindingKind.STORM, Likelihood.CERTAIN, text, evidence, client_id)
+    return Finding(FindingKind.STORM, Likelihood.CERTAIN, text, evidence, process[0])
 
 
 def most_often_gone(run: Run) -> tuple[tuple[str, str], int] | None:
