@@ -102,6 +102,6 @@ class OpenTransactions:
         return new
 
     def forget(self, topics: Container[str]) -> None:
-        """Forget topics that are not among these."""
-        for where in [each for each in self._known if each[0] not in topics]:
+        """Forget these topics: they are gone, or were made anew."""
+        for where in [each for each in self._known if each[0] in topics]:
             del self._known[where]

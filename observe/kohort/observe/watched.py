@@ -223,7 +223,7 @@ class Watched:
             if changed is not None:
                 self._cluster_news.append((CLUSTER_WIDE, changed))
                 self._drop_renewed(changed.created)
-                self.transactions.forget(seen.look.partition_counts.keys() - set(changed.created))
+                self.transactions.forget(changed.deleted)
             self._cluster_news += coordinators_moved(self.look, seen.look, self.records.groups)
             self.look, self.counts = seen.look, seen.counts
             self.leaderless = frozenset(
@@ -283,7 +283,6 @@ class Watched:
     def note_stable(self, stable: Mapping[str, Mapping[int, int]], at_ms: int) -> list[Standing]:
         """Take last stable offsets; return the partitions whose offset has not moved for long."""
         with self.lock:
-            self.transactions.forget(self.look.partition_counts)
             return self.transactions.look(stable, self.facts.ends, at_ms)
 
     def tell_standing(self, standing: Iterable[Standing], opened: Opened | None, at_ms: int) -> None:
