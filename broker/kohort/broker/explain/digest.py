@@ -9,7 +9,7 @@ What happened without a rebalance is told beside them.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -232,30 +232,35 @@ def _outstanding(every: Sequence[Chapter]) -> list[Chapter]:
 def _causes(entries: Sequence[Entry], head: Entry | None = None) -> Iterator[str]:
     """Yield the causes of all rebalances, and what happened without one.
 
-    `head`: the cause that describes a chapter; what it is about is told as well.
+    `head`: the cause that describes a chapter. Its line names the clients or partitions that it concerns.
     """
-    times: Counter[str] = Counter()
-    about: Counter[str] = Counter()
+    names = {} if head is None else {head.kind: f"{head.kind}{_concerned(entries, head.kind)}"}
+    causes: Counter[str] = Counter()
     for each in entries:
-        times[each.kind] += each.changes
-        if head is not None and each.kind == head.kind and each.about:
-            about[each.about] += each.changes
-    causes = {kind: count for kind, count in times.items() if count}
-    if causes:
-        if head is not None and head.kind in causes and about:
-            who = next(iter(about)) if len(about) == 1 else _most_common(about, ", ")
-            causes = {f"{kind}{f' ({who})' * (kind == head.kind)}": count for kind, count in causes.items()}
-        yield f"  Rebalances by cause: {_most_common(causes, '; ')}."
+        causes[names.get(each.kind, each.kind)] += each.changes
+    if causes.total():
+        yield f"  Rebalances by cause: {_most_common(+causes, '; ')}."
     without = Counter(each.kind for each in entries if not each.changes)
     if without:
         yield f"  Without a rebalance: {_most_common(without, '; ')}."
 
 
-def _most_common(counts: Mapping[str, int], separator: str) -> str:
+def _concerned(entries: Sequence[Entry], kind: str) -> str:
+    """Return in brackets what a cause concerns, with counts if there are several; empty if nothing."""
+    about: Counter[str] = Counter()
+    for each in entries:
+        if each.kind == kind and each.about:
+            about[each.about] += each.changes
+    if not about:
+        return ""
+    return f" ({next(iter(about)) if len(about) == 1 else _most_common(about, ', ')})"
+
+
+def _most_common(counts: Counter[str], separator: str) -> str:
     """Return the most frequent with their counts, and the sum of the others."""
-    most = Counter(counts).most_common(OTHERS_TOLD)
+    most = counts.most_common(OTHERS_TOLD)
     told = [f"{name} {count}" for name, count in most]
-    left = sum(counts.values()) - sum(count for _, count in most)
+    left = counts.total() - sum(count for _, count in most)
     return separator.join([*told, f"others {left}"] if left else told)
 
 
