@@ -26,7 +26,7 @@ BUSY_SECONDS = 10.0
 NEAR_MS = 1_800_000
 """Events of the whole cluster that are further than this from each of a group explain nothing of it."""
 WIDE_READ_MAX = 20_000
-"""How many events of the whole cluster are read to find those that are near."""
+"""At most so many events of the whole cluster are read to find those near the events of a group."""
 EVENTS_BYTES_MAX = 8 << 20
 NEVER = 1 << 62
 _TABLES = """
@@ -65,6 +65,10 @@ CREATE TRIGGER IF NOT EXISTS event_dropped AFTER DELETE ON events BEGIN
     UPDATE totals SET events = events - 1, size_bytes = size_bytes - LENGTH(OLD.event);
 END;
 """
+_EVENTS = "SELECT at_ms, id, event FROM events WHERE cluster = ? AND group_id = ?"
+_NEWEST = f"{_EVENTS} AND at_ms >= ? AND at_ms < ? ORDER BY at_ms DESC, id DESC"
+_Row = tuple[int, int, AnyObserved]
+"""When an event was, its number, and the event."""
 
 
 class GroupNews(NamedTuple):
@@ -203,13 +207,10 @@ class Store:
         `EVENTS_BYTES_MAX`: a large group has large events. Topics that come and go all day leave room for the
         group. Raises: StoreError.
         """
-        question = "SELECT at_ms, id, event FROM events WHERE cluster = ? AND group_id = ?"
-        newest = "AND at_ms >= ? AND at_ms < ? ORDER BY at_ms DESC, id DESC"
-        rows: list[tuple[int, int, AnyObserved]] = []
+        rows: list[_Row] = []
         size_bytes = 0
-        for at_ms, number, event in self._each(
-            f"{question} {newest} LIMIT ?", cluster, group_id, since_ms, until_ms, most
-        ):
+        newest = self._each(f"{_NEWEST} LIMIT ?", cluster, group_id, since_ms, until_ms, most)
+        for at_ms, number, event in newest:
             size_bytes += len(event)
             if rows and size_bytes > EVENTS_BYTES_MAX:
                 break
@@ -217,12 +218,20 @@ class Store:
         if rows and group_id != CLUSTER_WIDE:
             times = [row[0] for row in reversed(rows)]
             from_ms = max(times[0] - NEAR_MS, since_ms)
-            wide = (cluster, CLUSTER_WIDE, from_ms, until_ms)
-            after = self._rows(f"{question} AND at_ms >= ? ORDER BY at_ms, id LIMIT 1", *wide[:2], until_ms)
-            seen = chain(after, self._each(f"{question} {newest}", *wide))
-            near = ((*row[:2], self._event(row[2])) for row in islice(seen, WIDE_READ_MAX))
-            rows += islice((row for row in near if _is_near(row[2], times)), most)
+            near = (row for row in self._wide(cluster, from_ms, until_ms) if _is_near(row[2], times))
+            rows += islice(near, most)
         return [event for _, _, event in sorted(rows, key=itemgetter(0, 1))]
+
+    def _wide(self, cluster: str, from_ms: int, until_ms: int) -> Iterator[_Row]:
+        """Yield the events of the whole cluster, the newest first.
+
+        The first one from `until_ms` on is with them: topics may have changed long before that was seen.
+        """
+        next_one = f"{_EVENTS} AND at_ms >= ? ORDER BY at_ms, id LIMIT 1"
+        after = self._each(next_one, cluster, CLUSTER_WIDE, until_ms)
+        before = self._each(_NEWEST, cluster, CLUSTER_WIDE, from_ms, until_ms)
+        for at_ms, number, event in islice(chain(after, before), WIDE_READ_MAX):
+            yield at_ms, number, self._event(event)
 
     def count(self, cluster: str, group_id: str, *, since_ms: int, until_ms: int, most: int) -> int:
         """Return how many events of a group are in this time, up to `most`. Raises: StoreError."""
