@@ -44,7 +44,7 @@ def explained(
     own_ms = [each.at_ms for each in found if not isinstance(each, TopicsChanged)]
     is_all = count <= len(own_ms) <= most
     events = found if is_all else _without_oldest(found, own_ms)
-    told = [each for each in explain([*events, *later]) if _placed_ms(each) < until_ms]
+    told = [each for each in explain(_in_order(events, later)) if _placed_ms(each) < until_ms]
     if is_all:
         return History([each for each in told if each.ended_ms >= since_ms], None)
     first_ms = next(each.at_ms for each in events if not isinstance(each, TopicsChanged))
@@ -61,8 +61,20 @@ def _without_oldest(events: Sequence[AnyObserved], own_ms: Sequence[int]) -> lis
     return [each for each in events if each.at_ms > after_ms]
 
 
+def _in_order(events: Sequence[AnyObserved], later: Sequence[AnyObserved]) -> list[AnyObserved]:
+    """Return all of these events, the oldest first.
+
+    A change of topics just after `events` may be in both: there the store returns it with what is before.
+    """
+    last = events[-1:]
+    return sorted([*events, *(each for each in later if each not in last)], key=lambda each: each.at_ms)
+
+
 def _placed_ms(told: Explanation) -> int:
-    """Return the time of its first event: an open transaction is told of long after it began."""
+    """Return the time of the first event of an explanation.
+
+    The event of an open transaction comes when the transaction has stood for long, not when it began.
+    """
     return told.ended_ms if told.findings[0].kind is FindingKind.TRANSACTION_HANGS else told.started_ms
 
 

@@ -4,12 +4,21 @@ import msgspec
 import pytest
 
 from kohort.broker.explain.findings import Explanation
-from kohort.broker.explain.observed.events import AnyObserved, GroupChanged, TransactionStands
+from kohort.broker.explain.observed.events import (
+    AnyObserved,
+    GroupChanged,
+    OffsetMovedOn,
+    OwnedPartition,
+    TopicsChanged,
+    TransactionStands,
+)
 from kohort.broker.explain.observed.explaining import explain
+from kohort.broker.explain.observed.test_explaining import NOW as LIVED
+from kohort.broker.explain.observed.test_explaining import flapping
 from kohort.observe.known import EVENTS_MAX, explained
 from kohort.observe.observer import Observer
 from kohort.observe.pages import Pages
-from kohort.observe.store import GroupNews, Store
+from kohort.observe.store import CLUSTER_WIDE, GroupNews, Store
 from kohort.observe.test_day import HOUR, MIDNIGHT, MINUTE, Day, stormy_day
 
 DAY = 24 * HOUR
@@ -22,9 +31,9 @@ def observer(observer: Observer) -> Observer:
     return observer
 
 
-def stored(observer: Observer, events: list[AnyObserved]) -> None:
+def stored(observer: Observer, events: list[AnyObserved], group_id: str = "g") -> None:
     store = Store(observer.store_path)
-    store.save("c", {}, [GroupNews("g", b"", events)])
+    store.save("c", {}, [GroupNews(group_id, b"", events)])
     store.close()
 
 
@@ -106,6 +115,21 @@ def test_a_transaction_that_began_long_before_is_told_once(observer: Observer) -
     told = [each for part in pages(observer, 20) for each in part]
     assert sum(each.started_ms == MIDNIGHT and not each.changes for each in told) == 1
     assert sum(each.changes for each in told) == 200
+
+
+def test_topics_that_change_just_after_a_part_end_no_standstill_that_was_over(observer: Observer) -> None:
+    until_ms = LIVED + HOUR // 2
+    moved = OffsetMovedOn(
+        at_ms=until_ms + MINUTE, topic="t", partition=3, before=117, after=118, departures=4
+    )
+    deleted = TopicsChanged(at_ms=until_ms + 2 * MINUTE, since_ms=until_ms + MINUTE, deleted=("t",))
+    storm = flapping(4, (OwnedPartition("t", 3, 117, 400),))
+    stored(observer, [*storm, moved])
+    stored(observer, [deleted], CLUSTER_WIDE)
+    (told,) = explained(observer, "g", until_ms=until_ms).told
+    assert [told] == explain([*storm, moved, deleted])
+    assert told.ending is not None
+    assert told.ending.at_ms == moved.at_ms
 
 
 def test_one_question_explains_a_bounded_number_of_events(observer: Observer) -> None:
