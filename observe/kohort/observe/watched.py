@@ -123,13 +123,8 @@ class Watched:
             former = store.cluster_state(cluster)
             if former is not None:
                 saved = msgspec.msgpack.decode(former, type=SavedCluster)
-                self.look, self.facts.knows_all_groups = saved.look, saved.knows_all_groups
-                self.status.reads_records = saved.reads_records
-                self.transactions = OpenTransactions(saved.transactions)
-                self._told_ms = saved.told_ms
-                self.facts.group_session_timeouts_ms = saved.group_session_timeouts_ms
-                self.facts.topic_names = {UUID(each): name for name, each in saved.look.topic_ids.items()}
-                hours = (self.now_ms() - (saved.look.at_ms or self.now_ms())) // HOUR_MS
+                self._restore_cluster(saved)
+                hours = (self.now_ms() - saved.look.at_ms) // HOUR_MS if saved.look.at_ms else 0
                 if saved.reads_records and hours >= TOMBSTONE_HOURS:
                     log.warning("nobody observed for %s h: %s is read again", hours, GROUPS_TOPIC)
                     self.begin_anew(store)
@@ -143,6 +138,15 @@ class Watched:
         self.positions = store.positions(cluster)
         if not self.positions:
             self._told_ms = store.newest(cluster)  # All is read again, and nothing of it is stored yet.
+
+    def _restore_cluster(self, saved: SavedCluster) -> None:
+        """Go on from what is stored of the cluster itself."""
+        self.look, self.facts.knows_all_groups = saved.look, saved.knows_all_groups
+        self.status.reads_records = saved.reads_records
+        self.transactions = OpenTransactions(saved.transactions)
+        self._told_ms = saved.told_ms
+        self.facts.group_session_timeouts_ms = saved.group_session_timeouts_ms
+        self.facts.topic_names = {UUID(each): name for name, each in saved.look.topic_ids.items()}
 
     def begin_anew(self, store: Store, *, reads_records: bool = True) -> None:
         """Forget all groups and positions. Events that are stored already are not stored again.
