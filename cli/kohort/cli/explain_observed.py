@@ -12,11 +12,11 @@ from kohort.broker.explain.story import clock_time
 from kohort.cli.output import print_encoded, print_line
 
 PAGES_MAX = 50
-"""Some 100,000 events."""
+"""At most so many answers are read: 100,000 events."""
 
 
 class Answer(msgspec.Struct):
-    """What the observer answers; `explained_since_ms`: what was before is told by another answer."""
+    """What the observer answers. What was before `explained_since_ms` takes another question."""
 
     observed: tuple[Explanation, ...]
     cannot_know: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ def answer_of(body: bytes) -> Answer:
 
 
 def read_since(ask: Callable[[str], bytes], since_ms: int) -> Answer:
-    """Return all that happened since a time, of which each answer has a part, the newest first.
+    """Return all that happened since a time. Each answer has a part of it, the newest comes first.
 
     `ask` returns the body of the answer to a query.
     """

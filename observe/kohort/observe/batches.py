@@ -128,7 +128,7 @@ class _Layout(Generic[T]):
 def _first_key(data: bytes) -> bytes:
     """Return the key of the first record, or some other bytes where it is an unusual one."""
     try:
-        # Behind length, attributes, two small deltas, and its own length.
+        # Behind length, attributes, two deltas of one byte, and the length of the key.
         position = 5 if data[0] < 128 else 6
         length = data[position - 1]
         if length >= 128:

@@ -1,7 +1,7 @@
 """How far the brokers' clocks are ahead of the one of this machine, by the times of new records. Pure."""
 
 SPAN_MS = 60_000
-"""The last one or two spans count: a clock may be set."""
+"""The records of the last one or two spans count: somebody may set a clock."""
 SLACK_MS = 3_000
 """A record comes this much later than it was written: fetches wait for more of them."""
 LATE_MS_MAX = 60_000
@@ -11,7 +11,7 @@ LATE_MS_MAX = 60_000
 class BrokerClock:
     """Compares the time of each new record with the time at which it comes.
 
-    Records come late, and never early: the one that came soonest tells the difference best.
+    A record comes after it was written, never before: the one with the least delay tells the difference best.
     """
 
     def __init__(self) -> None:

@@ -43,7 +43,7 @@ NOWHERE = -1
 REASON_LENGTH_MAX = 500
 DIGITS_MAX = 18
 BROKERS_ASKED_MAX = 3
-"""So many brokers are asked for settings: each refuses who has no right to them."""
+"""At most so many brokers are asked for settings: without the right to them, every broker refuses."""
 
 Places = Iterable[tuple[str, int]]
 

@@ -173,7 +173,7 @@ class Epochs:
         if before is not None and before.member_id != member_id:
             self._returned(member, before, at_ms)
         other = next(iter(members.values()), member)
-        if member.topics == other.topics:  # One subscription in memory: mostly all have the same.
+        if member.topics == other.topics:  # They share one tuple: most members of a group subscribe alike.
             member = msgspec.structs.replace(member, topics=other.topics)
         members[member_id] = member
 

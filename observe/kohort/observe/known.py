@@ -31,8 +31,10 @@ def explained(
 ) -> History:
     """Return what happened to a group in this time, from its `most` newest events before `until_ms`.
 
-    The next ones are had with `begins_ms` for `until_ms`. What belongs together is in one of them. The
-    newest events may not be stored yet. Raises: StoreError.
+    To get the part before it, give its `begins_ms` as `until_ms`. A run of changes is divided between
+    two parts only if it has more events than that. The newest events may not be stored yet.
+
+    Raises: StoreError.
     """
     cluster_id = observer.watched.status.cluster_id
     from_ms = max(since_ms - LOOK_BACK_MS, 0)
@@ -48,7 +50,7 @@ def explained(
     if is_all:
         return History([each for each in told if each.ended_ms >= since_ms], None)
     first_ms = next(each.at_ms for each in events if not isinstance(each, TopicsChanged))
-    # What began before lacks the events that rules look back at, unless there is nothing else.
+    # Rules look back: the first explanations lack events, and are left to the next part if there are others.
     whole_ms = [at_ms for each in told if (at_ms := _placed_ms(each)) >= first_ms + LOOK_BACK_MS]
     begins_ms = min(whole_ms, default=first_ms)
     told = [each for each in told if _placed_ms(each) >= begins_ms and each.ended_ms >= since_ms]
@@ -56,7 +58,10 @@ def explained(
 
 
 def _without_oldest(events: Sequence[AnyObserved], own_ms: Sequence[int]) -> list[AnyObserved]:
-    """Return the events without the oldest of the group's own; what was at its time goes with it."""
+    """Return the events that are later than the oldest one of the group.
+
+    If all of the group's events are of one millisecond, they stay.
+    """
     after_ms = own_ms[0] if own_ms[-1] > own_ms[0] else own_ms[0] - 1
     return [each for each in events if each.at_ms > after_ms]
 

@@ -39,9 +39,9 @@ def _sorted(topics: Mapping[str, Iterable[int]]) -> list[tuple[str, int]]:
 
 
 def sharing_topics(members: Mapping[str, ObservedMember]) -> dict[str, ObservedMember]:
-    """Return the members; equal subscriptions are one in memory.
+    """Return the members, among which those with equal subscriptions share one tuple.
 
-    A hundred members whose pattern matches a thousand topics would have each of the names a hundred times.
+    A hundred members whose pattern matches a thousand topics would keep a hundred tuples of a thousand names.
     """
     seen: dict[tuple[str, ...], tuple[str, ...]] = {}
     return {

@@ -9,7 +9,7 @@ Saved = list[tuple[str, int, int, int]]
 
 
 class Standstills:
-    """Of each partition the offset when its last member was gone, and how many in turn left it there.
+    """By partition: the offset at which its owner was gone, and how many owners in turn were gone at it.
 
     An offset of -1 stands for none.
     """

@@ -19,12 +19,12 @@ import msgspec
 from kohort.broker.explain.observed.events import AnyObserved, TopicsChanged, read_observed
 
 SCHEMA = 3
-"""3: there may be ends of standstills among the events."""
+"""Version 3 has OffsetMovedOn events, which an older kohort cannot read."""
 CLUSTER_WIDE = ""
 """The group id of events that concern the whole cluster."""
 BUSY_SECONDS = 10.0
 NEAR_MS = 1_800_000
-"""Events of the whole cluster that are further than this from each of a group explain nothing of it."""
+"""An event of the whole cluster explains nothing of a group whose events are all further away than this."""
 WIDE_READ_MAX = 20_000
 """At most so many events of the whole cluster are read to find those near the events of a group."""
 EVENTS_BYTES_MAX = 8 << 20
@@ -187,7 +187,7 @@ class Store:
                 self._database.execute(f"DELETE FROM {table} WHERE cluster = ?", (cluster,))
 
     def rename(self, former: str, cluster: str) -> None:
-        """Have a cluster's history under another name; what is there already stays. Raises: StoreError."""
+        """Rename a cluster with its history. State under the new name stays. Raises: StoreError."""
         if former == cluster:
             return
         with self._whole():

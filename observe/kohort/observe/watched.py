@@ -38,7 +38,10 @@ PROGRESS = "progress"
 SILENT_MS_MAX = 60_000
 HOUR_MS = 3_600_000
 TOMBSTONE_HOURS = 24
-"""The log cleaner removes tombstones after this time (delete.retention.ms): what they deleted would stay."""
+"""The log cleaner removes tombstones after this time (delete.retention.ms).
+
+Groups and offsets whose tombstones were not read before would stay.
+"""
 FORMER_NAMES_MAX = 10_000
 """The number of topics that are gone whose names are kept."""
 
@@ -219,7 +222,7 @@ class Watched:
     # Looks
 
     def note(self, seen: Seen) -> None:
-        """Take a look at the cluster. Its time becomes that of the brokers, as the times of records are."""
+        """Take a look at the cluster. It gets the time of the brokers' clocks, which records have, too."""
         with self.lock:
             at_ms = seen.look.at_ms + self.clock.ahead_ms
             seen = seen._replace(look=msgspec.structs.replace(seen.look, at_ms=at_ms))
@@ -249,7 +252,7 @@ class Watched:
                 self.records.group(group_id).drop(dropped)
 
     def _forget_names(self) -> None:
-        """Forget the names of topics that are gone, but for the last of them: groups may still have these."""
+        """Forget the names of topics that are gone, except the newest: groups may still have their ids."""
         names, topic_ids = self.facts.topic_names, self.look.topic_ids
         surplus = len(names) - len(topic_ids) - FORMER_NAMES_MAX
         if surplus > 0:

@@ -90,7 +90,7 @@ class Explanation(msgspec.Struct, frozen=True):
     is_by_broker: bool = False
     notes: tuple[str, ...] = ()
     ending: Ending | None = None
-    """What ended a storm, or a standstill; None where that is not known, or does not matter."""
+    """What ended a storm, or the standstill of a partition; None for other things, or if it is not known."""
 
 
 def in_order(findings: list[Finding]) -> tuple[Finding, ...]:

@@ -11,9 +11,9 @@ from kohort.broker.explain.words import process_name
 
 
 def storm_ending(run: Run, later: Run) -> Ending | None:
-    """Return what the member did in the end that was gone the most in a storm, None if it went on.
+    """Return what ended a storm: the last thing that the process did which was gone most often.
 
-    `later`: the changes of the next minutes.
+    None if that process was gone again in `later`, the changes of the next minutes.
     """
     last = run[-1]
     if not last.members:
@@ -34,7 +34,7 @@ def storm_ending(run: Run, later: Run) -> Ending | None:
 
 
 def with_endings(told: Sequence[Explanation], history: Iterable[AnyObserved]) -> list[Explanation]:
-    """Return the explanations with what ended the standstill of a partition. All are the oldest first."""
+    """Return the explanations, with the ends of standstills. Both sequences have the oldest first."""
     found = [*told]
     standing: dict[str, int] = {}
     """The last explanation by each partition that has not moved since."""

@@ -195,7 +195,7 @@ class TopicsChanged(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True
     grown: tuple[Grown, ...] = ()
 
     def may_be_between(self, begin_ms: int, end_ms: int) -> bool:
-        """Whether the topics may have changed in that time: long ones pass while nobody observes."""
+        """Whether the topics may have changed in that time: hours may lie between two looks."""
         return self.since_ms <= end_ms and begin_ms <= self.at_ms
 
 

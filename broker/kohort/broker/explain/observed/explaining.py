@@ -39,7 +39,7 @@ from kohort.broker.explain.words import duration
 LOOK_BACK_MS = POISON_MS_MAX
 """No rule looks at changes that are older, except at the last one before."""
 NEAR_MAX = 256
-"""With how many changes before it, and after it, a change is compared: a storm has more in that time."""
+"""A change is compared with at most so many before it, and after it: a storm may have more in that time."""
 LOOK_AHEAD_MS = RETURN_MS_MAX
 """No rule looks at changes that come later."""
 

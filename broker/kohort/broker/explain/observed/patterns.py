@@ -157,7 +157,7 @@ def _storm(run: Run) -> Finding | None:
 def most_often_gone(run: Run) -> tuple[tuple[str, str], int] | None:
     """Return the client id and host of the process that was gone the most, and how often.
 
-    One that never joined is none: several members of one client id and host end, as an application shrinks.
+    A process that never joined does not count: an application shrinks, and its members end one by one.
     """
     joined = {each.process for change in run for each in change.joined}
     return next((each for each in times_gone(run).most_common() if each[0] in joined), None)
@@ -166,7 +166,7 @@ def most_often_gone(run: Run) -> tuple[tuple[str, str], int] | None:
 def times_gone(changes: Iterable[GroupChanged]) -> Counter[tuple[str, str]]:
     """Return how often each process was gone, by client id and host.
 
-    It must have come back in between: a process may have several members, which end one after the other.
+    It counts again only after it has come back: a process may have several members, which end one by one.
     """
     times: Counter[tuple[str, str]] = Counter()
     away: set[tuple[str, str]] = set()
@@ -213,7 +213,7 @@ def poison(
 ) -> Finding | None:
     """Return the partitions that lose one member after another, while their offsets do not move.
 
-    Who reads committed records alone waits at an open transaction, and its offsets stand still as well.
+    A reader of committed records waits at an open transaction, and its offset stands still as well.
     """
     recent = [each for each in (*earlier, change) if change.at_ms - each.at_ms <= POISON_MS_MAX]
     every = [(each, departure) for each in recent for departure in each.gone]
@@ -298,7 +298,7 @@ def _poisoned(
 
 
 def _stood_still(where: str, offset: int, end_offset: int) -> str:
-    """Return the offset, and whether records were left: a reader that waits for some stands still as well."""
+    """Return the offset, and whether records were left: it stands still as well if there are none to read."""
     left = f"; there were records to read up to {end_offset - 1:,}" if end_offset > max(offset, 0) else ""
     if offset < 0:
         return f"no offset of {where} was committed{left}"
