@@ -472,9 +472,7 @@ async def test_the_log_says_how_many_logs_are_recovered(tmp_path: Path) -> None:
     again = World(tmp_path, metadata=world.metadata)
     with capture_logs() as lines:
         for _ in range(2):  # The second time there is nothing to do.
-            async with trio.open_nursery() as nursery:
-                again.workers._nursery = nursery
-                await again.table.opening.open_all()
+            await open_all(again)
     assert [(each["event"], each["logs"]) for each in lines if "logs" in each] == [
         ("logs are recovered after an unclean stop", 3),
         ("logs have been recovered", 3),
