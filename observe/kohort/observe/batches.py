@@ -42,12 +42,12 @@ class Commits(Generic[T]):
 
     def __init__(self, known: Mapping[bytes, T]) -> None:
         self._known = known
-        self._layouts: dict[bytes, _Layout[T] | tuple[int, int]] = {}
+        self.layouts: dict[bytes, _Layout[T] | tuple[int, int]] = {}
         self.layout_records = 0
 
     def forget(self) -> None:
         """Look all keys up again."""
-        self._layouts.clear()
+        self.layouts.clear()
         self.layout_records = 0
 
     def of(self, header: BatchHeader, data: bytes) -> Found[T] | None:
@@ -55,32 +55,30 @@ class Commits(Generic[T]):
 
         None where a record is another one: its key is not known, it removes an offset, or it is unusual.
         """
-        if header.has_log_append_time:
-            return None
         first_key = _first_key(data)
-        layout = self._layouts.get(first_key)
-        if isinstance(layout, _Layout):
+        layout = self.layouts.get(first_key)
+        if isinstance(layout, _Layout) and not header.has_log_append_time:
             found = layout.commits(header, data)
             if found is not None:
                 return found
         commits = known_commits(header, data, self._known.get)
         if commits is None:
             return None
-        if commits:
+        if first_key in self._known:  # Else it is no key: the first record is an unusual one.
             self._keep(first_key, (header.record_count, len(data)), data)
         return Found(commits, len(commits), commits[-1][2] if commits else 0)
 
     def _keep(self, first_key: bytes, shape: tuple[int, int], data: bytes) -> None:
         """Keep the layout of a batch whose shape comes for the second time in a row."""
-        former = self._layouts.get(first_key)
+        former = self.layouts.get(first_key)
         if isinstance(former, _Layout):
             self.layout_records -= former.shape[0]
         if former != shape:
-            self._layouts[first_key] = shape
+            self.layouts[first_key] = shape
             return
         if self.layout_records + shape[0] > LAYOUT_RECORDS_MAX:
             self.forget()
-        self._layouts[first_key] = _Layout(shape, data, self._known)
+        self.layouts[first_key] = _Layout(shape, data, self._known)
         self.layout_records += shape[0]
 
 

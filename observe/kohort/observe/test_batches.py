@@ -232,6 +232,19 @@ def test_the_layouts_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) 
             assert commits.layout_records <= 25
 
 
+def test_no_layout_is_kept_by_bytes_that_are_no_key() -> None:
+    """The cleaner may leave a first record whose offset is far behind that of its batch."""
+    commits = Commits({key_of(each): each for each in range(2)})
+    for offset in range(1, 50):
+        batch = batch_of((key_of(0), value_of(offset), NOW), (key_of(1), value_of(offset), NOW))
+        data = bytearray(batch.records)
+        data[0] += 2  # The record is a byte longer: its offset's delta, now 100, takes two.
+        data[3:4] = b"\xc8\x01"
+        shifted = batch._replace(records=bytes(data))
+        assert commits_of(commits, shifted) == [(0, offset, NOW), (1, offset, NOW)]
+    assert not commits.layouts
+
+
 @pytest.mark.parametrize("seed", range(15))
 def test_requests_of_one_layout_tell_the_same_as_their_records_one_by_one(seed: int) -> None:
     chance = random.Random(seed)
