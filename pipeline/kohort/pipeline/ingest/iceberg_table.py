@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from kohort.pipeline.iceberg import parse_name
 from kohort.pipeline.ingest.batch_table import Batch
@@ -25,6 +23,7 @@ from kohort.pipeline.offsets import TopicIds
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 TIMES = "spark.sql.parquet.outputTimestampType"
 MICROSECONDS = "TIMESTAMP_MICROS"
@@ -119,15 +118,7 @@ class IcebergTable:
 
 def columns_of(schema: StructType) -> pa.Schema:
     """Return the columns of a table for a stream's: each may be null, for what another batch may lack."""
-    text = json.dumps(schema.jsonValue())
-    return to_arrow_schema(StructType.fromJson(json.loads(text, object_hook=_nullable)), timezone="UTC")
-
-
-def _nullable(found: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: value or name in ("nullable", "containsNull", "valueContainsNull")
-        for name, value in found.items()
-    }
+    return to_arrow_schema(schema.toNullable(), timezone="UTC")
 
 
 def _names_of_files(folder: Folder, levels: int) -> Iterator[str]:
