@@ -1,8 +1,8 @@
 """An Iceberg table as its catalog has it: the note on the newest batch, and how another one is put in.
 
 A batch is one snapshot, made by a commit that adds the batch's files and changes the note, a property of the
-table. The catalog takes the commit only on the snapshot that this driver has seen. Whoever else changes the
-table meanwhile, by a compaction for example, leaves the note as it was: then the commit is tried again.
+table. The catalog takes the commit only on the snapshot that this driver has seen. A refused commit is tried
+again while the note is the same: then the other change was no batch, but a compaction for example.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NOTE = "kohort.ingest"
 """The property of a table that has the note on its newest batch."""
 PLACE = ("topic", "partition", "offset")
 ATTEMPTS_MAX = 20
-"""So often others may be quicker with changes that are no batches."""
+"""So many commits of one batch may lose to changes of others that are no batches."""
 NEVER_AGAIN = {"commit.retry.num-retries": "0"}
 
 
@@ -114,17 +114,14 @@ class IcebergLog:
         for _ in range(ATTEMPTS_MAX):
             try:
                 self._commit(files, rows, note)
+                self.last = word
             except (CommitFailedException, CommitStateUnknownException):
                 self.look()
-                if self.last == word:  # The answer was lost, not the commit.
-                    break
-                if self.last != seen:
-                    raise taken(str(self.name)) from None
-            else:
-                self.last = word
+            if self.last == word:  # Also where the answer was lost, and not the commit.
+                return
+            if self.last != seen:
                 break
-        else:
-            raise taken(str(self.name))
+        raise taken(str(self.name))
 
     def _commit(self, files: Sequence[str], rows: int, note: str) -> None:
         table = self._there()
