@@ -25,8 +25,8 @@ from kohort.pipeline.ingest.batch_table import Batch
 from kohort.pipeline.ingest.checkpoint import Offsets
 from kohort.pipeline.ingest.delta_log import APPLICATION, DeltaLog, Put
 from kohort.pipeline.ingest.folder import open_folder
-from kohort.pipeline.ingest.word import has_batch, positions_of, taken, word_on
-from kohort.pipeline.offsets import TopicIds
+from kohort.pipeline.ingest.noted_table import NotedTable
+from kohort.pipeline.ingest.word import Word, taken
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,7 +36,7 @@ CONFLICT = re.compile(r"\[DELTA_(?:CONCURRENT_\w+|METADATA_CHANGED|PROTOCOL_CHAN
 PLACE = ("topic", "partition", "offset")
 
 
-class DeltaTable:
+class DeltaTable(NotedTable):
     """Puts batches into a Delta table, each as one version."""
 
     def __init__(self, spark: SparkSession, path: str, partition_by: Sequence[str] = ()) -> None:
@@ -64,39 +64,13 @@ class DeltaTable:
         return self._spark.read.format("delta").load(self._uri).count()
 
     @property
-    def batches(self) -> int:
-        """How many batches were put into the table."""
-        return 0 if self._last is None else self._last.word.batches
-
-    def owner(self) -> str | None:
-        """Return the id of the query that wrote the last batch, None where the log has none."""
-        return None if self._last is None else self._last.word.query_id
-
-    def topic_ids(self) -> TopicIds:
-        """Return the ids of the topics whose records are in the table, as far as they are known."""
-        return {} if self._last is None else self._last.word.topic_ids
+    def last_word(self) -> Word | None:
+        """The note on the newest batch, None where the log has none."""
+        return None if self._last is None else self._last.word
 
     def begin(self) -> None:
         """Read the batches of other writers."""
         self._look()
-
-    def has(self, batch: Batch) -> bool:
-        """Return whether exactly this batch is in the table. It is the last one, or not in it.
-
-        Raises: TableTakenError where the table is further than the checkpoint, or is another query's by now.
-        """
-        return has_batch(self._uri, None if self._last is None else self._last.word, batch)
-
-    def positions_before(self, batch: Batch) -> Offsets:
-        """Return the next offset of each partition that is not in the table.
-
-        Where the log does not have a batch any more, the rows are searched.
-        """
-        if self._last is not None:
-            return positions_of(self._last.word, batch)
-        if self._version < 0:
-            return {}
-        return self._positions_of_rows()
 
     def put(self, frame: DataFrame, batch: Batch) -> int:
         """Put a batch in, as one version of the table; return how many rows it has.
@@ -107,8 +81,7 @@ class DeltaTable:
         seen, number = self._version, self._next_number()
         writer = frame.write.format("delta").mode("append")
         writer = writer.option("txnAppId", APPLICATION).option("txnVersion", str(number))
-        word = word_on(batch, self.positions_before(batch), self.batches + 1, token, self.topic_ids())
-        writer = writer.option("userMetadata", word)
+        writer = writer.option("userMetadata", self.note_on(batch, token))
         try:
             writer.partitionBy(*self._partition_by).save(self._uri)
         except (PySparkException, Py4JJavaError) as error:
@@ -132,7 +105,10 @@ class DeltaTable:
         self._version = self._log.version()
         self._last = self._log.last_put() or self._last
 
-    def _positions_of_rows(self) -> Offsets:
+    def positions_of_rows(self) -> Offsets:
+        """Return the next offset of each partition by the rows. Raises: DataLossError."""
+        if self._version < 0:
+            return {}
         frame = self._spark.read.format("delta").load(self._uri)
         if set(PLACE) - set(frame.columns):
             raise DataLossError(

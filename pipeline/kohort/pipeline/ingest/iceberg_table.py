@@ -16,9 +16,9 @@ from kohort.pipeline.ingest.batch_table import Batch
 from kohort.pipeline.ingest.checkpoint import Offsets
 from kohort.pipeline.ingest.folder import Folder, open_folder
 from kohort.pipeline.ingest.iceberg_log import IcebergLog, IcebergLogError
+from kohort.pipeline.ingest.noted_table import NotedTable
 from kohort.pipeline.ingest.table import FILE_ENDING
-from kohort.pipeline.ingest.word import has_batch, positions_of, word_on
-from kohort.pipeline.offsets import TopicIds
+from kohort.pipeline.ingest.word import Word
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +33,7 @@ PARTITION = "_kohort_partition_"
 """How copies of columns begin that name folders: Iceberg wants the columns in the files as well."""
 
 
-class IcebergTable:
+class IcebergTable(NotedTable):
     """Puts batches into an Iceberg table, each as one snapshot."""
 
     def __init__(self, spark: SparkSession, name: str, partition_by: Sequence[str] = ()) -> None:
@@ -58,36 +58,16 @@ class IcebergTable:
         return self._log.rows
 
     @property
-    def batches(self) -> int:
-        """How many batches were put into the table."""
-        return 0 if self._log.last is None else self._log.last.batches
-
-    def owner(self) -> str | None:
-        """Return the id of the query that wrote the last batch, None of a table that has none."""
-        return None if self._log.last is None else self._log.last.query_id
-
-    def topic_ids(self) -> TopicIds:
-        """Return the ids of the topics whose records are in the table, as far as they are known."""
-        return {} if self._log.last is None else self._log.last.topic_ids
+    def last_word(self) -> Word | None:
+        """The note on the newest batch, None where the table has none."""
+        return self._log.last
 
     def begin(self) -> None:
         """Read the batches of other writers."""
         self._log.look()
 
-    def has(self, batch: Batch) -> bool:
-        """Return whether exactly this batch is in the table. It is the last one, or not in it.
-
-        Raises: TableTakenError where the table is further than the checkpoint, or is another query's by now.
-        """
-        return has_batch(self.uri, self._log.last, batch)
-
-    def positions_before(self, batch: Batch) -> Offsets:
-        """Return the next offset of each partition that is not in the table.
-
-        Where no note says it, the rows are searched.
-        """
-        if self._log.last is not None:
-            return positions_of(self._log.last, batch)
+    def positions_of_rows(self) -> Offsets:
+        """Return the next offset of each partition by the rows. Raises: DataLossError."""
         return self._log.positions_of_rows() if self._log.rows else {}
 
     def put(self, frame: DataFrame, batch: Batch) -> int:
@@ -98,9 +78,9 @@ class IcebergTable:
         if not self._log.is_there:
             self._log.make(columns_of(frame.schema), self._partition_by)
         token = uuid.uuid4().hex
-        word = word_on(batch, self.positions_before(batch), self.batches + 1, token, self.topic_ids())
+        note = self.note_on(batch, token)
         files, rows = self._write_files(frame, token)
-        self._log.add(files, rows, word)
+        self._log.add(files, rows, note)
         return rows
 
     def _write_files(self, frame: DataFrame, token: str) -> tuple[list[str], int]:

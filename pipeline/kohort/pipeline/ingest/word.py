@@ -7,7 +7,7 @@ import msgspec
 from kohort.pipeline.ingest.batch_table import Batch, TableTakenError
 from kohort.pipeline.ingest.checkpoint import Offsets
 from kohort.pipeline.ingest.manifest import nested, partitions_of
-from kohort.pipeline.offsets import TopicIds, made_anew
+from kohort.pipeline.offsets import TopicIds
 
 WRITTEN_BY = "kohort"
 
@@ -60,33 +60,6 @@ def read_word(text: str | None) -> Word | None:
     except msgspec.DecodeError:
         return None
     return word if word.written_by == WRITTEN_BY else None
-
-
-def has_batch(uri: str, last: Word | None, batch: Batch) -> bool:
-    """Return whether exactly this batch is in the table whose newest batch is `last`.
-
-    Raises: TableTakenError where the table is further than the checkpoint, or is another query's by now.
-    """
-    if last is None or last.query_id != batch.query_id:
-        return False
-    former = last.batch
-    if former == batch:
-        return True
-    if former.batch_id < batch.batch_id:
-        return False
-    raise TableTakenError(
-        f"{uri} has the query's batch {former.batch_id} already, and the checkpoint runs batch"
-        f" {batch.batch_id}: another driver goes on with a checkpoint of the same query, or this"
-        " checkpoint is an older one that was put back. With a new checkpoint and --resume (resume=True)"
-        " it goes on where the table ends"
-    )
-
-
-def positions_of(last: Word, batch: Batch) -> Offsets:
-    """Return the next offset of each partition that is not in the table whose newest batch is `last`."""
-    renewed = made_anew(last.topic_ids, batch.topic_ids)
-    positions = partitions_of(last.positions)
-    return {each: offset for each, offset in positions.items() if each.topic not in renewed}
 
 
 def taken(uri: str) -> TableTakenError:
