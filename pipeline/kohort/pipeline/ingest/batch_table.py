@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from kohort.pipeline.errors import PipelineError
+from kohort.pipeline.errors import DataLossError, PipelineError
 from kohort.pipeline.ingest.checkpoint import Offsets
 from kohort.pipeline.offsets import TopicIds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+PLACE = ("topic", "partition", "offset")
+"""The columns that say which record a row is."""
 
 
 class TableTakenError(PipelineError):
@@ -19,6 +23,18 @@ class TableTakenError(PipelineError):
 
 class ColumnsError(PipelineError):
     """A batch whose columns do not go into the table."""
+
+
+def require_place(columns: Iterable[str], problem: str) -> None:
+    """Return if the rows of a table with these columns say where it ends, which nothing else does.
+
+    Raises: DataLossError, which begins with the problem.
+    """
+    if not set(PLACE) <= set(columns):
+        raise DataLossError(
+            f"{problem}, and it has no columns {', '.join(PLACE)} that would: what is in it already cannot be"
+            " told"
+        )
 
 
 @dataclass(frozen=True, slots=True)

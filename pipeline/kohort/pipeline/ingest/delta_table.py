@@ -20,8 +20,7 @@ from pyspark.sql import functions as F
 
 from kohort.client import TopicPartition
 from kohort.pipeline.delta import require_delta
-from kohort.pipeline.errors import DataLossError
-from kohort.pipeline.ingest.batch_table import Batch
+from kohort.pipeline.ingest.batch_table import Batch, require_place
 from kohort.pipeline.ingest.checkpoint import Offsets
 from kohort.pipeline.ingest.delta_log import APPLICATION, DeltaLog, Put
 from kohort.pipeline.ingest.folder import open_folder
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
 CONFLICT = re.compile(r"\[DELTA_(?:CONCURRENT_\w+|METADATA_CHANGED|PROTOCOL_CHANGED)")
 """The errors with which Delta refuses a write that was planned before another driver changed the table."""
-PLACE = ("topic", "partition", "offset")
 
 
 class DeltaTable(NotedTable):
@@ -110,10 +108,8 @@ class DeltaTable(NotedTable):
         if self._version < 0:
             return {}
         frame = self._spark.read.format("delta").load(self._uri)
-        if set(PLACE) - set(frame.columns):
-            raise DataLossError(
-                f"the log of {self._uri} does not say any more which offsets are in the table, and it has no"
-                f" columns {', '.join(PLACE)} that would: what is in it already cannot be told"
-            )
+        require_place(
+            frame.columns, f"the log of {self._uri} does not say any more which offsets are in the table"
+        )
         rows = frame.groupBy("topic", "partition").agg(F.max("offset").alias("offset")).collect()
         return {TopicPartition(row["topic"], row["partition"]): int(row["offset"]) + 1 for row in rows}

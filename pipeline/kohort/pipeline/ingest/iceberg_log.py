@@ -20,9 +20,9 @@ from pyiceberg.exceptions import (
 from pyiceberg.transforms import IdentityTransform
 
 from kohort.client import TopicPartition
-from kohort.pipeline.errors import DataLossError, PipelineError
+from kohort.pipeline.errors import PipelineError
 from kohort.pipeline.iceberg import IcebergName, open_catalog
-from kohort.pipeline.ingest.batch_table import ColumnsError
+from kohort.pipeline.ingest.batch_table import PLACE, ColumnsError, require_place
 from kohort.pipeline.ingest.checkpoint import Offsets
 from kohort.pipeline.ingest.word import Word, read_word, taken
 from kohort.pipeline.ingest.writer import require_rows
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 NOTE = "kohort.ingest"
 """The property of a table that has the note on its newest batch."""
-PLACE = ("topic", "partition", "offset")
 ATTEMPTS_MAX = 20
 """So many commits of one batch may lose to changes of others that are no batches."""
 NEVER_AGAIN = {"commit.retry.num-retries": "0"}
@@ -142,11 +141,7 @@ class IcebergLog:
         Raises: DataLossError where they have no place.
         """
         table = self._there()
-        if set(PLACE) - set(table.schema().column_names):
-            raise DataLossError(
-                f"{self.name} does not say which offsets are in it, and it has no columns {', '.join(PLACE)}"
-                " that would: what is in it already cannot be told"
-            )
+        require_place(table.schema().column_names, f"{self.name} does not say which offsets are in it")
         found: dict[TopicPartition, int] = {}
         for batch in table.scan(selected_fields=PLACE).to_arrow_batch_reader():
             by_partition = pa.Table.from_batches([batch]).group_by(["topic", "partition"])

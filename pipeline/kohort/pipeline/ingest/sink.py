@@ -12,15 +12,13 @@ from pyspark.sql import functions as F
 
 from kohort.client import TopicPartition
 from kohort.pipeline.errors import DataLossError, PipelineError
-from kohort.pipeline.ingest.batch_table import Batch, BatchTable, TableTakenError
+from kohort.pipeline.ingest.batch_table import PLACE, Batch, BatchTable, TableTakenError
 from kohort.pipeline.ingest.checkpoint import Checkpoint, Offsets
 from kohort.pipeline.ingest.topic_ids import TopicRegister
 from kohort.pipeline.offsets import TopicIds, made_anew
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-PLACE = ("topic", "partition", "offset")
 
 
 class CheckpointLostError(PipelineError):
