@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -17,7 +16,7 @@ from kohort.pipeline.ingest.checkpoint import Offsets
 from kohort.pipeline.ingest.folder import Folder, open_folder
 from kohort.pipeline.ingest.iceberg_log import IcebergLog, IcebergLogError
 from kohort.pipeline.ingest.noted_table import NotedTable
-from kohort.pipeline.ingest.table import FILE_ENDING
+from kohort.pipeline.ingest.table import FILE_ENDING, write_files
 from kohort.pipeline.ingest.word import Word
 
 if TYPE_CHECKING:
@@ -88,12 +87,10 @@ class IcebergTable(NotedTable):
         folder = f"{self._log.location}/{FOLDER}{token}"
         columns = self._log.partition_by
         copies = {f"{PARTITION}{number}": F.col(each) for number, each in enumerate(columns)}
-        counted = Observation()
-        observed = frame.withColumns(copies).observe(counted, F.count(F.lit(1)).alias("rows"))
         with _microseconds(frame.sparkSession):
-            observed.write.partitionBy(*copies).parquet(folder)
+            rows = write_files(frame.withColumns(copies), folder, *copies)
         names = _names_of_files(open_folder(self._spark, folder), len(columns))
-        return [f"{folder}/{each}" for each in sorted(names)], int(counted.get["rows"])
+        return [f"{folder}/{each}" for each in sorted(names)], rows
 
 
 def columns_of(schema: StructType) -> pa.Schema:

@@ -6,15 +6,13 @@ import json
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
-from pyspark.sql import Observation
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from kohort.pipeline.ingest.batch_table import Batch, ColumnsError
 from kohort.pipeline.ingest.checkpoint import Offsets
 from kohort.pipeline.ingest.folder import LocalFolder
 from kohort.pipeline.ingest.manifest import Entry, Manifest, ManifestLog, nested
-from kohort.pipeline.ingest.table import FILE_ENDING
+from kohort.pipeline.ingest.table import FILE_ENDING, write_files
 from kohort.pipeline.ingest.writer import TableWriter, require_rows
 from kohort.pipeline.offsets import TopicIds, made_anew
 
@@ -115,10 +113,7 @@ class ParquetTable:
     def _write_files(self, frame: DataFrame, batch: Batch) -> Entry:
         """Write the files of a batch into a folder of their own; return their entry for the manifest."""
         folder = self._writer.new_folder(batch.batch_id)
-        counted = Observation()
-        observed = frame.observe(counted, F.count(F.lit(1)).alias("rows"))
-        observed.write.parquet(f"{self.uri}/{folder}")
-        rows = int(counted.get["rows"])
+        rows = write_files(frame, f"{self.uri}/{folder}")
         names = self._folder.child(folder).names()
         files = tuple(f"{folder}/{name}" for name in sorted(names) if name.endswith(FILE_ENDING))
         require_rows(self._rows_in(files, rows), rows, f"{self.uri}/{folder}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from kohort.pipeline.ingest.folder import open_folder
@@ -14,6 +16,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FILE_ENDING = ".parquet"
+
+
+def write_files(frame: DataFrame, folder: str, *columns: str) -> int:
+    """Write a batch's rows as Parquet files into a folder, by these columns; return how many rows."""
+    counted = Observation()
+    observed = frame.observe(counted, F.count(F.lit(1)).alias("rows"))
+    observed.write.partitionBy(*columns).parquet(folder)
+    return int(counted.get["rows"])
 
 
 def read_manifest(spark: SparkSession, path: str) -> DataFrame:
