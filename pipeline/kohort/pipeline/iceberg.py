@@ -42,12 +42,19 @@ def parse_name(text: str) -> IcebergName:
     return IcebergName(parts[0], tuple(parts[1:]))
 
 
-def open_catalog(name: str) -> Catalog:
-    """Return the catalog of that name in pyiceberg's configuration. Raises: NoIcebergError."""
+def require_pyiceberg() -> None:
+    """Return if pyiceberg is installed. Raises: NoIcebergError."""
     try:
-        from pyiceberg.catalog import load_catalog  # noqa: PLC0415  # Of the extra `iceberg`.
+        import pyiceberg.catalog  # noqa: F401, PLC0415  # Of the extra `iceberg`.
     except ModuleNotFoundError as error:
         raise NoIcebergError(f"Iceberg needs {error.name}: pip install 'kohort[iceberg]'") from None
+
+
+def open_catalog(name: str) -> Catalog:
+    """Return the catalog of that name in pyiceberg's configuration. Raises: NoIcebergError."""
+    require_pyiceberg()
+    from pyiceberg.catalog import load_catalog  # noqa: PLC0415
+
     try:
         return load_catalog(name)
     except Exception as error:  # Each kind of catalog has errors of its own.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kohort.pipeline.errors import PipelineError
-from kohort.pipeline.iceberg import open_catalog, parse_name
+from kohort.pipeline.iceberg import open_catalog, parse_name, require_pyiceberg
 from kohort.pipeline.ingest.batch_table import BatchTable
 from kohort.pipeline.ingest.delta_log import LOG
 from kohort.pipeline.ingest.folder import open_folder
@@ -41,11 +41,12 @@ def open_table(spark: SparkSession, path: str, format: str, partition_by: Sequen
 
     Raises: TableFormatError, NoIcebergError, IcebergLogError, NoDeltaError, ManifestError, DeltaLogError.
     """
-    require_format(format, path)
     if format == ICEBERG:
+        require_pyiceberg()
         from kohort.pipeline.ingest.iceberg_table import IcebergTable  # noqa: PLC0415  # It imports pyiceberg.
 
         return IcebergTable(spark, path, partition_by)
+    require_format(format)
     if partition_by and format != DELTA:
         raise TableFormatError("columns to lay the table out by take the format delta or iceberg")
     folder = open_folder(spark, path)
