@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kohort.client import LATEST, Admin, NewTopic, Producer, TopicPartition
-from kohort.pipeline.ingest import Ingest, Summary, ingest, read_manifest
+from kohort.pipeline.ingest import Ingest, Summary, ingest, read_manifest, reconcile
 from kohort.pipeline.ingest.checkpoint import COMMITS, OFFSETS, Checkpoint
 from kohort.pipeline.ingest.delta_log import LOG, parse_commit
 from kohort.pipeline.ingest.folder import LocalFolder
@@ -244,6 +244,17 @@ class World:
         else:
             shutil.rmtree(self.table)
 
+    def restore_older_checkpoint(self, spark: SparkSession) -> None:
+        """Ingest two times, put the checkpoint of the first time back, and let the group follow it."""
+        self.ingest(self.stream(spark))
+        shutil.copytree(self.checkpoint, self.checkpoint + ".old")
+        self.produce(ROWS)
+        self.ingest(self.stream(spark))
+        shutil.rmtree(self.checkpoint)
+        Path(self.checkpoint + ".old").rename(self.checkpoint)
+        self.produce(ROWS)  # The batch of the same number has other offsets now.
+        reconcile(self.checkpoint, self.group, self.broker.bootstrap, execute=True, backwards=True)
+
     def _iceberg_state(self) -> State:
         """Return what lies on the disk of an Iceberg table: a folder for each batch, as without it."""
         word = read_word(self.iceberg().properties.get(NOTE))
@@ -315,6 +326,13 @@ class World:
     def assert_nothing_is_lost_or_doubled(self, spark: SparkSession) -> None:
         assert self.values(spark) == list(range(self.written))
 
+    def finish(self, spark: SparkSession) -> None:
+        """Ingest what is left, here, and look at what has come of all."""
+        self.assert_group_is_nowhere_ahead()
+        self.ingest(self.stream(spark))
+        self.assert_nothing_is_lost_or_doubled(spark)
+        self.assert_group_is_at_the_end()
+
     def assert_group_is_nowhere_ahead(self) -> None:
         """The checkpoint is the truth, whatever was killed."""
         progress = Checkpoint(LocalFolder(Path(self.checkpoint))).progress()
@@ -349,6 +367,14 @@ class World:
         (group,) = json.loads(done.stdout)
         offsets: list[dict[str, int]] = group["offsets"]
         return offsets
+
+
+def own_world(broker: BrokerProcess, folder: Path, tools: Tools | None, form: str) -> World:
+    """Return the world of one test on a broker that others use too: its topic is there, without records."""
+    own = f"-{folder.name}"
+    world = World(broker, folder, TOPIC + own, GROUP + own, tools, format=form)
+    world.make_topic()
+    return world
 
 
 def batches_in(folder: Path) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kohort.client import TopicPartition
-from kohort.pipeline.ingest import TableFormatError, TableTakenError, reconcile
+from kohort.pipeline.ingest import TableFormatError, TableTakenError
 from kohort.pipeline.ingest.batch_table import Batch, BatchTable
 from kohort.pipeline.ingest.delta_log import APPLICATION
 from kohort.pipeline.ingest.delta_table import DeltaTable
@@ -26,7 +25,7 @@ from kohort.pipeline.ingest.word import word_on
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.kafka_tools import Tools
 from tests.spark.ingest_driver import ROWS
-from tests.spark.ingest_world import GROUP, TOPIC, World, only_large
+from tests.spark.ingest_world import World, only_large, own_world
 
 RECORDS = 500
 AIR = TopicPartition("air", 0)
@@ -36,19 +35,9 @@ QUERY = "query"
 @pytest.fixture
 def world(broker: BrokerProcess, tools: Tools | None, tmp_path: Path, delta: SparkSession) -> World:
     """A topic of this test's own, with records in it."""
-    own = f"-{tmp_path.name}"
-    found = World(broker, tmp_path, topic=TOPIC + own, group=GROUP + own, tools=tools, format=DELTA)
-    found.make_topic()
+    found = own_world(broker, tmp_path, tools, DELTA)
     found.produce(RECORDS)
     return found
-
-
-def finish(world: World, spark: SparkSession) -> None:
-    """Ingest what is left, here, and look at what has come of all."""
-    world.assert_group_is_nowhere_ahead()
-    world.ingest(world.stream(spark))
-    world.assert_nothing_is_lost_or_doubled(spark)
-    world.assert_group_is_at_the_end()
 
 
 def rows(spark: SparkSession, first: int, count: int) -> DataFrame:
@@ -109,18 +98,11 @@ def test_compaction_and_vacuum_between_two_runs_change_nothing(world: World, del
     assert len(OtherReader(world.table).file_uris()) < before
     assert len(list(Path(world.table).glob("*.parquet"))) < before
     world.produce(100)
-    finish(world, delta)
+    world.finish(delta)
 
 
 def test_a_restored_older_checkpoint_is_refused(world: World, delta: SparkSession) -> None:
-    world.ingest(world.stream(delta))
-    shutil.copytree(world.checkpoint, world.checkpoint + ".old")
-    world.produce(ROWS)
-    world.ingest(world.stream(delta))
-    shutil.rmtree(world.checkpoint)
-    Path(world.checkpoint + ".old").rename(world.checkpoint)
-    world.produce(ROWS)  # The batch of the same number has other offsets now.
-    reconcile(world.checkpoint, world.group, world.broker.bootstrap, execute=True, backwards=True)
+    world.restore_older_checkpoint(delta)
     with pytest.raises(StreamingQueryException, match="older one that was put back"):
         world.ingest(world.stream(delta, rows=2 * ROWS))
     assert OtherReader(world.table).to_pyarrow_dataset().count_rows() == RECORDS + ROWS

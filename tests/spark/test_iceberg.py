@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import duckdb
 import pytest
 from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table
 from pyspark.errors.exceptions.captured import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
-from kohort.pipeline.ingest import TableTakenError, reconcile
+from kohort.pipeline.ingest import TableTakenError
 from kohort.pipeline.ingest.formats import ICEBERG
 from kohort.pipeline.ingest.iceberg_log import IcebergLogError
 from kohort.pipeline.ingest.iceberg_table import TIMES, IcebergTable, columns_of
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.kafka_tools import Tools
 from tests.spark.ingest_driver import AFTER_MANIFEST, AFTER_WRITE, CATALOG, IN_WRITE, ROWS
-from tests.spark.ingest_world import GROUP, TOPIC, World
+from tests.spark.ingest_world import World, own_world
 from tests.spark.test_delta import AIR, at_once, batch_of, rows
 
 RECORDS = 500
@@ -30,15 +30,18 @@ NAME = f"{CATALOG}.tests.air"
 @pytest.fixture
 def world(broker: BrokerProcess, tools: Tools | None, tmp_path: Path, iceberg: SparkSession) -> World:
     """A topic of this test's own, with records in it."""
-    own = f"-{tmp_path.name}"
-    found = World(broker, tmp_path, topic=TOPIC + own, group=GROUP + own, tools=tools, format=ICEBERG)
-    found.make_topic()
+    found = own_world(broker, tmp_path, tools, ICEBERG)
     found.produce(RECORDS)
     return found
 
 
+def air() -> Table:
+    """Return the table of what Spark alone writes, as any reader has it."""
+    return load_catalog(CATALOG).load_table("tests.air")
+
+
 def offsets() -> list[int]:
-    found = load_catalog(CATALOG).load_table("tests.air").scan().to_arrow()
+    found = air().scan().to_arrow()
     return sorted(found["offset"].to_pylist())
 
 
@@ -65,9 +68,7 @@ def test_every_record_is_there_once_and_other_readers_agree(world: World, iceber
 def test_a_driver_killed_at_this_moment(world: World, iceberg: SparkSession, moment: str) -> None:
     world.kill_at(moment)
     world.assert_it_is(moment)
-    world.ingest(world.stream(iceberg))
-    world.assert_nothing_is_lost_or_doubled(iceberg)
-    world.assert_group_is_at_the_end()
+    world.finish(iceberg)
 
 
 def test_a_compaction_between_two_runs_changes_nothing(world: World, iceberg: SparkSession) -> None:
@@ -78,19 +79,11 @@ def test_a_compaction_between_two_runs_changes_nothing(world: World, iceberg: Sp
         [each.snapshot_id for each in table.snapshots()[:-1]]
     ).commit()
     world.produce(100)
-    world.ingest(world.stream(iceberg))
-    world.assert_nothing_is_lost_or_doubled(iceberg)
+    world.finish(iceberg)
 
 
 def test_a_restored_older_checkpoint_is_refused(world: World, iceberg: SparkSession) -> None:
-    world.ingest(world.stream(iceberg))
-    shutil.copytree(world.checkpoint, world.checkpoint + ".old")
-    world.produce(ROWS)
-    world.ingest(world.stream(iceberg))
-    shutil.rmtree(world.checkpoint)
-    Path(world.checkpoint + ".old").rename(world.checkpoint)
-    world.produce(ROWS)  # The batch of the same number has other offsets now.
-    reconcile(world.checkpoint, world.group, world.broker.bootstrap, execute=True, backwards=True)
+    world.restore_older_checkpoint(iceberg)
     with pytest.raises(StreamingQueryException, match="older one that was put back"):
         world.ingest(world.stream(iceberg, rows=2 * ROWS))
     assert len(world.values(iceberg)) == RECORDS + ROWS
@@ -129,8 +122,8 @@ def test_a_table_is_partitioned_by_columns(iceberg: SparkSession) -> None:
     again = IcebergTable(iceberg, NAME)  # The table says by what.
     assert again.put(rows(iceberg, 10, 5).withColumn("topic", F.lit(None).cast("string")), batch_of(1)) == 5
     assert again.rows == 15
-    files = load_catalog(CATALOG).load_table("tests.air").inspect.files()
-    found = sorted(map(str, load_catalog(CATALOG).load_table("tests.air").inspect.partitions()["partition"]))
+    files = air().inspect.files()
+    found = sorted(map(str, air().inspect.partitions()["partition"]))
     assert len(files) == len(found) == 3
     assert offsets() == list(range(15))
     with pytest.raises(IcebergLogError, match="is partitioned by topic, partition, not by topic"):
@@ -140,7 +133,7 @@ def test_a_table_is_partitioned_by_columns(iceberg: SparkSession) -> None:
 def test_a_table_of_others_is_continued_where_its_rows_end(iceberg: SparkSession) -> None:
     table = IcebergTable(iceberg, NAME)
     table.put(rows(iceberg, 0, 10), batch_of(0))
-    with load_catalog(CATALOG).load_table("tests.air").transaction() as transaction:
+    with air().transaction() as transaction:
         transaction.remove_properties("kohort.ingest")
     table.begin()
     assert table.owner() is None

@@ -30,7 +30,7 @@ from kohort.pipeline.ingest.formats import PARQUET
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.kafka_tools import Tools
 from tests.spark.ingest_driver import until
-from tests.spark.ingest_world import EACH_FORMAT, GROUP, PARTITIONS, TOPIC, World, format_of, only_large
+from tests.spark.ingest_world import EACH_FORMAT, PARTITIONS, World, format_of, only_large, own_world
 
 T0 = 1_700_000_000_000
 KINDS: list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]] = [
@@ -48,10 +48,7 @@ def world(
     request: pytest.FixtureRequest, broker: BrokerProcess, tools: Tools | None, tmp_path: Path
 ) -> World:
     """A topic of this test's own."""
-    own = f"-{tmp_path.name}"
-    world = World(broker, tmp_path, TOPIC + own, GROUP + own, tools, format=format_of(request))
-    world.make_topic()
-    return world
+    return own_world(broker, tmp_path, tools, format_of(request))
 
 
 @pytest.mark.parametrize("source", SOURCES)

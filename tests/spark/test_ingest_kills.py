@@ -29,7 +29,7 @@ from tests.spark.ingest_driver import (
     IN_WRITE,
     ROWS,
 )
-from tests.spark.ingest_world import EACH_FORMAT, PARTITIONS, World, format_of, only_large
+from tests.spark.ingest_world import EACH_FORMAT, PARTITIONS, World, format_of, only_large, own_world
 
 RECORDS = 1_000
 
@@ -39,25 +39,15 @@ def world(
     request: pytest.FixtureRequest, broker: BrokerProcess, tools: Tools | None, tmp_path: Path
 ) -> World:
     """A topic of this test's own, with records in it."""
-    own = f"-{tmp_path.name}"
-    world = World(broker, tmp_path, "flights" + own, "spark" + own, tools, format=format_of(request))
-    world.make_topic()
+    world = own_world(broker, tmp_path, tools, format_of(request))
     world.produce(RECORDS)
     return world
-
-
-def finish(world: World, spark: SparkSession) -> None:
-    """Ingest what is left, here, and look at what has come of all."""
-    world.assert_group_is_nowhere_ahead()
-    world.ingest(world.stream(spark))
-    world.assert_nothing_is_lost_or_doubled(spark)
-    world.assert_group_is_at_the_end()
 
 
 def test_a_driver_killed_before_it_commits_the_group(world: World, spark: SparkSession) -> None:
     world.kill_at(BEFORE_GROUP)
     world.assert_it_is(BEFORE_GROUP)
-    finish(world, spark)
+    world.finish(spark)
     assert world.lag_by_kafkas_tool() == [0] * PARTITIONS
 
 
@@ -68,7 +58,7 @@ def test_a_driver_that_is_killed_at_this_moment(world: World, spark: SparkSessio
         pytest.skip("Delta writes the files and the version that has them in one call")
     world.kill_at(moment)
     world.assert_it_is(moment)
-    finish(world, spark)
+    world.finish(spark)
 
 
 @only_large
@@ -77,7 +67,7 @@ def test_a_driver_that_is_killed_again_and_again(world: World, spark: SparkSessi
     for moment in (IN_WRITE, AFTER_MANIFEST, AFTER_WRITE, BEFORE_GROUP):
         world.kill_at(moment)
         world.assert_group_is_nowhere_ahead()
-    finish(world, spark)
+    world.finish(spark)
 
 
 @only_large
@@ -116,4 +106,4 @@ def test_a_checkpoint_that_is_lost_after_a_kill(world: World, spark: SparkSessio
     world.assert_nothing_is_lost_or_doubled(spark)
     world.assert_group_is_at_the_end()
     world.produce(10)
-    finish(world, spark)
+    world.finish(spark)
