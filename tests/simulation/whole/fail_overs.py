@@ -17,7 +17,7 @@ from kohort.testing.simulation.simulated_broker import DATA, SimulatedBroker
 from kohort.testing.simulation.simulated_cluster import SimulatedCluster
 from kohort.testing.simulation.world import NotReached
 from tests.simulation.whole.books import Books
-from tests.simulation.whole.reading import read_to_end, read_values
+from tests.simulation.whole.reading import read_values
 
 FAIL_OVERS = ("late", "times", "trim", "remake", "empty", "cut", "kept")
 """The names of the acts."""
@@ -312,9 +312,7 @@ class FailOvers:
             each.kill()
         await self._world.until(lambda: self._state(topic, 0).leader == number)
         await self._recover()
-        async with aio.Consumer(bootstrap_servers=self._cluster.bootstrap) as consumer:
-            records = await read_to_end(consumer, TopicPartition(topic, 0))
-        found = {record.value.decode() for record in records}
+        found = await read_values(self._cluster.bootstrap, topic)
         self._books.hold("what was cut off a log stays away", not unknown & found, unknown & found)
         lost = acknowledged - found
         self._books.hold("what was acknowledged is there behind a cut", not lost, lost)

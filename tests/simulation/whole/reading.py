@@ -17,7 +17,7 @@ async def read_to_end(consumer: aio.Consumer, *partitions: TopicPartition) -> li
 
 
 async def read_values(bootstrap: str, topic: str) -> set[str]:
-    """Return the values of a topic with one partition. Raises: KohortError."""
+    """Return the values in a topic's first partition. Raises: KohortError."""
     async with aio.Consumer(bootstrap_servers=bootstrap) as consumer:
         records = await read_to_end(consumer, TopicPartition(topic, 0))
     return {record.value.decode() for record in records}
