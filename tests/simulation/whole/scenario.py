@@ -72,9 +72,8 @@ class Shape(NamedTuple):
     trace: Path | None = None
 
 
-async def one_run(world: World, books: Books, shape: Shape) -> None:
+async def one_run(world: World, books: Books, shape: Shape, limits: Limits) -> None:
     """Run it on a broker alone. Raises: Violation, NotReached."""
-    limits = Limits(world.seed)
     world.note(f"limits: {limits.told}")
     broker = await world.broker(settings=SETTINGS | limits.settings)
     await _create(
@@ -101,9 +100,8 @@ async def one_run(world: World, books: Books, shape: Shape) -> None:
     await run.end()
 
 
-async def three_run(world: World, books: Books, shape: Shape) -> None:
+async def three_run(world: World, books: Books, shape: Shape, limits: Limits) -> None:
     """Run it on three brokers with their etcd, and an act in the end. Raises: Violation, NotReached."""
-    limits = Limits(world.seed)
     world.note(f"limits: {limits.told}")
     settings = {**SETTINGS, **limits.settings, "min.insync.replicas": "2"}
     act = shape.act or world.random.choice(ACTS)
@@ -363,7 +361,8 @@ def play(
     on_line: Callable[[str], object] | None = None,
 ) -> Played:
     """Run a seed of a scenario, with limits of its own. `on_line` is given all that happens."""
-    books, run = Books(), SCENARIOS[scenario]
-    with Limits(seed).in_place(), counted() as reached:
-        world, error = run_seed(partial(run, books=books, shape=shape), seed, on_line=on_line)
+    books, limits = Books(), Limits(seed)
+    test = partial(SCENARIOS[scenario], books=books, shape=shape, limits=limits)
+    with limits.in_place(), counted() as reached:
+        world, error = run_seed(test, seed, on_line=on_line)
     return Played(world, books, reached, error)
