@@ -93,7 +93,7 @@ class SimulatedEtcd:
     # -- faults -------------------------------------------------------------------------------------------
 
     def end_lease(self) -> bool:
-        """End a lease before its time, with its keys. Return whether there was one, and who could end it."""
+        """End a lease before its time, with its keys; that takes a quorum. Return whether one was ended."""
         if not self._had_quorum:
             return False
         with self.changing():
