@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -56,6 +57,24 @@ def test_every_partition_is_on_three_brokers_and_led_by_one(cluster: Cluster) ->
         cluster.bootstrap.split(",")
     )
     assert all(cluster.in_sync("orders", each) == {1, 2, 3} for each in range(3))
+
+
+def test_a_new_topic_is_ready_when_the_slowest_broker_knows_it(cluster: Cluster) -> None:
+    slow, go_on = cluster.brokers[3], threading.Event()
+    with ThreadPoolExecutor(2) as threads:
+        held = threads.submit(slow._core.call, lambda _: go_on.wait())
+        try:
+            created = threads.submit(cluster.create_topic, "new", 3)
+            cluster.brokers[1].until(lambda: set(cluster._states("new")) == {0, 1, 2})
+            with pytest.raises(TimeoutError):
+                created.result(0.1)
+        finally:
+            go_on.set()
+        held.result()
+        created.result()
+    for number, each in cluster.brokers.items():
+        led = [index for index, state in cluster._states("new").items() if state.leader == number]
+        each._core.call(lambda broker, led=led: [broker.partitions.serving("new", index) for index in led])
 
 
 def test_a_leader_that_goes_away_costs_no_record_and_comes_back_in_sync(cluster: Cluster) -> None:

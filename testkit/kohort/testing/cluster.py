@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 from kohort.broker.broker import Broker as RealBroker
 from kohort.broker.config import ConfigError
 from kohort.broker.group import coordinator_partition
-from kohort.broker.metadata import OFFSETS_TOPIC, PartitionState
+from kohort.broker.metadata import NO_LEADER, OFFSETS_TOPIC, PartitionState
 from kohort.testing.broker import Broker
 from kohort.testing.clock import BrokerClock
 from kohort.testing.core import Topics
@@ -176,9 +176,14 @@ class Cluster:
         )
 
     def create_topic(self, name: str, partitions: int | None = None, **configs: SettingValue) -> str:
-        """Create a topic. Return its name when all its partitions have leaders. Raises: ApiError."""
+        """Create a topic. Return its name once every broker knows it and its leaders serve.
+
+        Raises: ApiError, NotInTime.
+        """
         next(self._running()).create_topic(name, partitions, **configs)
-        self.until(lambda: all(each.leader in self.brokers for each in self._states(name).values()))
+        self.until(
+            lambda: all(each._core.call(lambda broker: _serves(broker, name)) for each in self._running())
+        )
         return name
 
     def until(self, condition: Callable[[], T | None], timeout: float = TIMEOUT_SECONDS) -> T:
@@ -200,6 +205,21 @@ class Cluster:
         names = tuple(alive)
         for each in self.brokers.values():
             each.clock.advance(seconds, alive=names)
+
+
+def _serves(broker: RealBroker, topic: str) -> bool:
+    """Whether a broker knows that the topic's partitions have leaders, and serves those that it leads.
+
+    Raises: KeyError for an unknown topic.
+    """
+    for each in broker.metadata.snapshot().topics[topic].partitions:
+        if each.leader == NO_LEADER:
+            return False
+        if each.leader == broker.node_id:
+            partition = broker.partitions.get(topic, each.index)
+            if partition is None or partition.error_code is not None:
+                return False
+    return True
 
 
 def defaults(brokers: int) -> Mapping[str, SettingValue]:
