@@ -15,7 +15,7 @@ def test_one_broker(seed: int) -> None:
     assert all(books.shown.values())
     assert reached["a segment is begun"]
     assert books.sharing.accepted
-    assert books.trimming.deleted
+    assert books.trimming.written
     assert world.faults
 
 
