@@ -33,6 +33,7 @@ LOOKS, LOOK_SECONDS = 40, 0.5
 GROUP = "of-a-former-topic"
 CAUGHT_UP_SECONDS_MAX = 60
 RECORDS_BEHIND_A_CUT = 2  # The first one and the large one.
+SHORT = {"request_timeout_ms": 400, "delivery_timeout_ms": 500}  # Of a write that may fail.
 FAILED_SECONDS_MAX = 4.0  # Before the leader counts on its followers no more.
 
 
@@ -260,7 +261,6 @@ class FailOvers:
         await self._become_well()
         acknowledged = await self._write(KEPT, 0, ["first"])
         leader, network = brokers[number], self._world.network
-        await self._write(DOOMED, 0, ["doomed"])
         for each in self._followers(number):
             self._cut(leader, each)
         unknown = {"unknown-1", "unknown-2"}
@@ -268,6 +268,12 @@ class FailOvers:
         await self._write_to_leader(KEPT, ["neighbour"], 1)
         for folder in self._kept_folders:
             leader.disk.fail_folder(folder)
+        # Of what was written before a small journal knows nothing any more: it has begun again.
+        last = "unknown-3"
+        unknown.add(last)
+        for topic, index, value in ((KEPT, 0, last), (KEPT, 1, "neighbour"), (DOOMED, 0, "doomed")):
+            with suppress(KohortError):
+                await self._write_to_leader(topic, [value], index, **SHORT)
         async with self._admin() as admin:
             await admin.delete_topics(DOOMED)  # The journal is emptied for it, and all its logs are synced.
         await self._world.until(lambda: self._has_failed(leader), FAILED_SECONDS_MAX)
@@ -317,10 +323,12 @@ class FailOvers:
         lost = acknowledged - found
         self._books.hold("what was acknowledged is there behind a cut", not lost, lost)
 
-    async def _write_to_leader(self, topic: str, values: list[str], partition: int = 0) -> None:
+    async def _write_to_leader(
+        self, topic: str, values: list[str], partition: int = 0, **options: Any
+    ) -> None:
         """Write each value in a batch of its own, which the leader alone has to acknowledge."""
         async with aio.Producer(
-            bootstrap_servers=self._cluster.bootstrap, acks=1, enable_idempotence=False
+            bootstrap_servers=self._cluster.bootstrap, acks=1, enable_idempotence=False, **options
         ) as producer:
             for value in values:
                 await (await producer.send(topic, value.encode(), partition=partition))

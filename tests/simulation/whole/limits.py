@@ -22,11 +22,14 @@ from kohort.broker.coordination import (
     share_state_shards,
 )
 from kohort.broker.explain.history import HistoryRoom
+from kohort.broker.handlers.data import fetch_reading
+from kohort.broker.handlers.share import share_reading
 from kohort.broker.metadata import GROUP_EVENTS_TOPIC
 from kohort.broker.metadata.internal_topics import internal_topics
 from kohort.broker.partitions import flusher
+from kohort.broker.transport import answers, connection, file_range, peer
 from kohort.client import NewTopic
-from kohort.storage import cleaning, scan, segment, writable_log
+from kohort.storage import cleaning, prefix, scan, segment, writable_log
 from kohort.storage.journal import Journal
 
 SMALL_SHARE = 0.75
@@ -45,7 +48,7 @@ class Constant(NamedTuple):
 
 CONSTANTS = (
     Constant(writable_log, "RECOVERY_STEP_BYTES", (700, 4_096)),
-    Constant(share_state_shards, "PRUNED_BYTES_MIN", (500, 3_000)),
+    Constant(share_state_shards, "PRUNED_BYTES_MIN", (300, 1_500)),
     Constant(coordinator_shards, "INLINE_LOAD_BYTES", (0, 4_096)),
     Constant(led_share_partition, "BATCHES_PER_WRITE_MAX", (1, 3)),
     Constant(flusher, "INLINE_BYTES_MAX", (0, 500)),
@@ -53,7 +56,16 @@ CONSTANTS = (
     Constant(cleaning, "RUN_BYTES", (150, 1_000)),
     Constant(scan, "_HEADER_CHUNK_BYTES", (100, 500)),
     Constant(scan, "_BATCH_CHUNK_BYTES", (100, 1_000)),
+    Constant(prefix, "_CHUNK_BYTES", (100, 1_000)),
     Constant(segment, "_RECENT_BATCHES_MAX", (4, 16)),
+    # Answers in pieces, of which some are sent from their files, and requests in pieces.
+    Constant(fetch_reading, "COPIED_BYTES_MAX", (0, 150)),
+    Constant(answers, "JOINED_BYTES", (0, 200)),
+    Constant(peer, "JOINED_BYTES", (0, 200)),
+    Constant(file_range, "STRETCH_BYTES", (50, 500)),
+    Constant(connection, "RECEIVE_BYTES", (100, 1_000)),
+    Constant(share_reading, "READ_BYTES_MAX", (200, 2_000)),
+    Constant(share_reading, "STEP_BYTES", (100, 500)),
     Constant(broker, "Journal", (768, 4_096, 32_768), lambda size: partial(Journal, size_bytes=size)),
     Constant(folder, "segments_that_fit", (1, 8), lambda count: lambda: count),
     Constant(group_machine, "HistoryRoom", (1_500, 20_000), lambda size: partial(HistoryRoom, size)),
@@ -69,8 +81,14 @@ SETTINGS: dict[str, tuple[int | float, ...]] = {
     "log.segment.delete.delay.ms": (0, 3_000),
     "log.flush.offset.checkpoint.interval.ms": (1_000, 10_000),
     "log.flush.start.offset.checkpoint.interval.ms": (1_000, 10_000),
-    "producer.id.expiration.ms": (120_000,),  # Longer than what was sent is on its way.
+    "producer.id.expiration.ms": (100_000,),  # Longer than what was sent is on its way.
     "producer.id.expiration.check.interval.ms": (5_000,),
+    "offsets.retention.minutes": (1,),
+    "offsets.retention.check.interval.ms": (3_000,),
+    "max.incremental.fetch.session.cache.slots": (0, 2),
+    "connections.max.idle.ms": (10_000,),
+    "fetch.max.bytes": (1_024,),
+    "replica.fetch.max.bytes": (500, 5_000),
     "share.coordinator.state.topic.prune.interval.ms": (1_000, 5_000),
     "share.coordinator.snapshot.update.records.per.snapshot": (0, 4),
 }

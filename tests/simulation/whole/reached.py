@@ -9,7 +9,10 @@ from unittest.mock import patch
 
 from kohort.broker.coordination.share_state_shards import ShareStateShards
 from kohort.broker.explain.history import GroupRebalances
+from kohort.broker.group.offsets import removal
+from kohort.broker.handlers.data.fetch_sessions import FetchSessions
 from kohort.broker.partitions.flusher import Flusher
+from kohort.broker.transport.file_range import FileRange
 from kohort.storage import recovery
 from kohort.storage.journal import Journal
 from kohort.storage.partition_log import PartitionLog
@@ -55,11 +58,14 @@ STEPS = (
     Step("files of old segments are removed", PartitionLog, "remove_deleted_files", _result),
     Step("idle producers are forgotten", PartitionLog, "expire_producers", _result),
     Step("a thread writes a flush", Flusher, "_hand_over"),
+    Step("a part of an answer is sent from its file", FileRange, "is_warm", _result),
+    Step("a fetch session finds no room", FetchSessions, "create", lambda _, result: result is None),
+    Step("an offset expires", removal, "_is_expired", _result),
     Step("the state of share groups is pruned", ShareStateShards, "_noted"),
     Step("an earlier rebalance is forgotten", GroupRebalances, "_forget_oldest"),
 )
 """What runs are to reach."""
-RARE = frozenset({"an unfinished swap of segments is found"})
+RARE = frozenset({"an unfinished swap of segments is found", "an offset expires"})
 """What a few seeds need not reach."""
 NOT_OF_ONE = frozenset({"a log is cut", "the journal is emptied"})
 """What only happens where there are others."""
