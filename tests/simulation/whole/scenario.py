@@ -134,6 +134,7 @@ async def three_run(world: World, books: Books, shape: Shape, limits: Limits) ->
     ]
     brokers, etcd = list(cluster.brokers.values()), EtcdFaults(cluster)
     etcd.begin()
+    fail_folders, mend_folders = folders_fail(brokers)
     async with world.chaos(
         kill=run.apps,
         restart=[*brokers, *cluster.etcd.members],
@@ -141,11 +142,12 @@ async def three_run(world: World, books: Books, shape: Shape, limits: Limits) ->
         fail_disks=brokers,
         pause_seconds=20,
         cut_network=True,
-        also=etcd.kinds,
+        also=[*etcd.kinds, fail_folders],
         every_seconds=2.5,
     ):
         await asyncio.sleep(shape.seconds)
     etcd.end()
+    mend_folders()
     await run.stop_writing()
     await Acts(world, cluster, books, TOPIC).play(act)
     await run.end()
