@@ -41,6 +41,7 @@ from tests.simulation.whole.sharing import prepare, share
 from tests.simulation.whole.trimming import TOPIC as TRIMMED
 from tests.simulation.whole.trimming import check as check_trimmed
 from tests.simulation.whole.trimming import trim
+from tests.simulation.whole.two_deaths import die_twice
 
 TOPIC = "orders"
 PARTITIONS = 3
@@ -98,6 +99,7 @@ async def one_run(world: World, books: Books, shape: Shape, limits: Limits) -> N
         await asyncio.sleep(shape.seconds)
     mend_folders()
     await run.end()
+    await die_twice(broker, books)
 
 
 async def three_run(world: World, books: Books, shape: Shape, limits: Limits) -> None:
