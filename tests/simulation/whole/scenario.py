@@ -78,6 +78,7 @@ async def one_run(world: World, books: Books, shape: Shape, limits: Limits) -> N
     world.note(f"limits: {limits.told}")
     broker = await world.broker(settings=SETTINGS | limits.settings)
     await _create(
+        world,
         broker.bootstrap,
         NewTopic(TOPIC, PARTITIONS, 1, configs=limits.topic_settings(TOPIC)),
         NewTopic(TRIMMED, 1, 1, configs=limits.topic_settings(TRIMMED)),
@@ -114,6 +115,7 @@ async def three_run(world: World, books: Books, shape: Shape, limits: Limits) ->
         settings["kohort.group.events.enable"] = "false"
     cluster = await world.cluster(BROKERS, settings=settings)
     await _create(
+        world,
         cluster.bootstrap,
         NewTopic(TOPIC, PARTITIONS, BROKERS, configs=limits.topic_settings(TOPIC)),
         NewTopic(
@@ -155,10 +157,10 @@ async def three_run(world: World, books: Books, shape: Shape, limits: Limits) ->
     await run.end()
 
 
-async def _create(bootstrap: str, *topics: NewTopic) -> None:
+async def _create(world: World, bootstrap: str, *topics: NewTopic) -> None:
     async with aio.Admin(bootstrap_servers=bootstrap) as admin:
         await admin.create_topics(*topics)
-    await prepare(bootstrap)
+    await prepare(world, bootstrap)
 
 
 class Run:

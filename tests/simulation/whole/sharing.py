@@ -6,8 +6,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from kohort.broker.metadata.configs import group_resource
 from kohort.client import KohortError, ResourceType, TopicPartition, aio
 from kohort.testing.simulation import World
+from kohort.testing.simulation.simulated_broker import SimulatedBroker
 from tests.simulation.whole.rules import Rules
 
 GROUP = "sharers"
@@ -57,10 +59,18 @@ class ShareBooks(Rules):
                     self.accepted[partition, number] = counts[partition, number]
 
 
-async def prepare(bootstrap: str) -> None:
-    """Give the group its settings."""
+async def prepare(world: World, bootstrap: str) -> None:
+    """Give the group its settings. A broker that does not know them would begin behind the first records.
+
+    Raises: NotReached.
+    """
     async with aio.Admin(bootstrap_servers=bootstrap) as admin:
         await admin.alter_configs(ResourceType.GROUP, GROUP, values=SETTINGS)
+    await world.until(lambda: all(_is_known(each) for each in world.brokers))
+
+
+def _is_known(broker: SimulatedBroker) -> bool:
+    return broker.broker is not None and group_resource(GROUP) in broker.broker.metadata.snapshot().configs
 
 
 async def share(world: World, books: ShareBooks, bootstrap: str, topic: str) -> None:
