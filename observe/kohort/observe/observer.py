@@ -12,7 +12,7 @@ from kohort.client.config import AdminOptions, ConsumerOptions
 from kohort.observe.asking import Asker
 from kohort.observe.cluster import ClusterQuestions
 from kohort.observe.following import Follower
-from kohort.observe.pace import Limits, Pace, Stopped
+from kohort.observe.pace import FIRST_LOOK_CALLS, Limits, Pace, Stopped
 from kohort.observe.store import Store
 from kohort.observe.watched import Watched
 
@@ -88,7 +88,7 @@ class Observer:
     def _run(self, found: Callable[[str], None]) -> None:
         watched = self.watched
         with Admin(**self._admin_options) as admin:
-            pace = Pace(self._limits.calls_per_second, self._stopping)
+            pace = Pace(self._limits.calls_per_second, self._stopping, FIRST_LOOK_CALLS)
             questions = ClusterQuestions(admin, pace, watched.now_ms)
             told_id = questions.cluster_id()
             watched.status.cluster_id = told_id or cluster_name(self._options.get("bootstrap_servers", ""))

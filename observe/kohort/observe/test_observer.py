@@ -471,4 +471,13 @@ def test_calls_keep_their_pace() -> None:
     pace.wait(6)
     waited = clock.waited
     pace.wait()
-    assert clock.waited - waited > 5  # A call of six requests holds up the next one for all six.
+    assert clock.waited - waited > 2.5  # A call of six requests holds up the next one for all six.
+    unhindered = Pace(2.0, clock, 4)  # type: ignore[arg-type]
+    waited = clock.waited
+    unhindered.wait()
+    unhindered.wait(3)
+    assert clock.waited == waited
+    unhindered.wait()
+    assert clock.waited == waited  # The fifth begins at once as well: only those after it wait for it.
+    unhindered.wait()
+    assert 0.4 < clock.waited - waited <= 0.5
