@@ -5,20 +5,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kohort.client.values import TopicPartition
+from kohort.protocol.checksum import crc32c
 from kohort.protocol.errors import WireError
 from kohort.protocol.messages.fetch import AbortedTransaction
 from kohort.protocol.records import (
     HEADER_BYTES,
     BatchHeader,
     Buffer,
-    Compression,
     ControlType,
-    batch_crc,
     decompress,
     iterate_records,
     read_control_type,
     read_header,
 )
+from kohort.protocol.records.header import COMPRESSION_MASK, CRC_COVERS_FROM
 
 Aborted = Sequence[AbortedTransaction]
 
@@ -55,10 +55,11 @@ def visible_batches(
             break
         if header.record_count < 0:
             raise WireError(f"the batch at offset {header.base_offset} has {header.record_count} records")
-        if check_crcs and batch_crc(view[position:stop]) != header.crc:
+        if check_crcs and crc32c(view[position + CRC_COVERS_FROM : stop]) != header.crc:
             raise WireError(f"the batch at offset {header.base_offset} does not have the CRC that it says")
-        is_hidden = transactions is not None and transactions.hide(header, view[position:stop])
-        is_hidden = is_hidden or header.is_control or not header.record_count
+        is_hidden = header.is_control or not header.record_count
+        if transactions is not None and transactions.hide(header, view[position:stop]):
+            is_hidden = True
         yield header, None if is_hidden else view[position + HEADER_BYTES : stop]
         position = stop
 
@@ -73,8 +74,9 @@ def hidden_batches(records: memoryview, positions: Iterable[int], aborted: Abort
 
 def plain_records(header: BatchHeader, payload: memoryview) -> bytes:
     """Return a batch's records, concatenated and decompressed. Raises: WireError."""
-    compression = header.compression
-    return bytes(payload) if compression is Compression.NONE else decompress(compression, payload)
+    if not header.attributes & COMPRESSION_MASK:
+        return bytes(payload)
+    return decompress(header.compression, payload)
 
 
 class _AbortedTransactions:

@@ -156,8 +156,8 @@ class FetchBuffer:
             most_bytes,
             Chunk.take_batches,
             lambda found: (
-                sum(len(each.records) for each in found),
-                sum(each.header.record_count for each in found),
+                sum([len(records) for _, _, records, _ in found]),
+                sum([header.record_count for _, header, _, _ in found]),
             ),
         )
 

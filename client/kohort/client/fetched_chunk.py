@@ -23,11 +23,13 @@ _EDGES = Struct(">qi11xi")  # A batch's base offset, length and last offset delt
 
 def next_offset_behind(records: Buffer) -> int | None:
     """Return the offset after the last whole batch of a fetch, None if there is none."""
-    position, end = 0, len(records)
-    found = None
-    while position + HEADER_BYTES <= end:
-        base_offset, length, last_offset_delta = _EDGES.unpack_from(records, position)
-        position += LOG_OVERHEAD_BYTES + max(length, 0)  # The decoder raises the error later.
+    position, end, edges = 0, len(records), _EDGES.unpack_from
+    last_begin, found = end - HEADER_BYTES, None
+    while position <= last_begin:
+        base_offset, length, last_offset_delta = edges(records, position)
+        position += LOG_OVERHEAD_BYTES
+        if length > 0:  # Else the decoder raises the error later.
+            position += length
         if position <= end:
             found = base_offset + last_offset_delta + 1
     return found
@@ -223,7 +225,7 @@ class Chunk:
             self._batches = batches
         if last is None or self.is_void:  # Since the check: reading takes a while.
             return []
-        self.handed_out += sum(each.header.record_count for each in found)
+        self.handed_out += sum([header.record_count for _, header, _, _ in found])
         self.stand.position = last.next_offset
         self.stand.leader_epoch = last.partition_leader_epoch
         return found
@@ -235,14 +237,14 @@ class Chunk:
         found: list[FetchedBatch],
     ) -> BatchHeader | None:
         """Add batches; return the header of the last one that was read. Raises: WireError."""
-        begin, size_bytes = self.stand.position or 0, 0
+        begin, size_bytes, partition = self.stand.position or 0, 0, self.state.partition
         last: BatchHeader | None = None
         for header, payload in batches:
-            if header.next_offset <= begin:
+            if last is None and header.next_offset <= begin:
                 continue
             if payload is not None:
                 records = plain_records(header, payload)
-                found.append(FetchedBatch(self.state.partition, header, records, begin))
+                found.append(FetchedBatch(partition, header, records, begin))
                 size_bytes += len(records)
             last = header
             if size_bytes >= most_bytes:

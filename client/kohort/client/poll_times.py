@@ -5,6 +5,8 @@ Pure: times are arguments. A phase is waiting (inside a poll), a listener, or wo
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from kohort.client.membership import Departure
@@ -43,10 +45,13 @@ class HeldBatch:
     @classmethod
     def of_batches(cls, batches: "Iterable[FetchedBatch]") -> "HeldBatch":
         """Return the summary of the records of batches."""
-        return cls._of_runs(
-            (where, header.record_count, max(header.base_offset, from_offset), header.last_offset)
-            for where, header, _, from_offset in batches
-        )
+        runs = []
+        for where, each in groupby(batches, itemgetter(0)):  # A poll may have many batches of each.
+            run = list(each)
+            _, first, _, from_offset = run[0]
+            count = sum([header.record_count for _, header, _, _ in run])
+            runs.append((where, count, max(first.base_offset, from_offset), run[-1].header.last_offset))
+        return cls._of_runs(runs)
 
     @classmethod
     def _of_runs(cls, runs: "Iterable[tuple[TopicPartition, int, int, int]]") -> "HeldBatch":

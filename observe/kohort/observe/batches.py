@@ -9,8 +9,9 @@ offsets and times alone. Such a batch is taken apart by one `struct` that was ma
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from itertools import repeat
-from typing import Any, Generic, NamedTuple, TypeVar
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import Any, Generic, TypeVar
 
 from kohort.protocol.records import BatchHeader
 from kohort.protocol.records.varint import read_varint
@@ -24,14 +25,6 @@ _OFFSET_BYTES = 8
 _VERSION_BYTES = 2
 LAYOUT_RECORDS_MAX = 100_000
 """So many records have the layouts that are kept, at 200 to 300 bytes each."""
-
-
-class Found(NamedTuple, Generic[T]):
-    """The commits of a batch: for each record what is known of its key, the offset, and the time."""
-
-    commits: Iterable[tuple[T, int, int]]
-    records: int
-    newest_ms: int
 
 
 class Commits(Generic[T]):
@@ -50,9 +43,10 @@ class Commits(Generic[T]):
         self.layouts.clear()
         self.layout_records = 0
 
-    def of(self, header: BatchHeader, data: bytes) -> Found[T] | None:
-        """Return the commits of a batch.
+    def of(self, header: BatchHeader, data: bytes) -> list[tuple[int, Iterable[tuple[T, int]]]] | None:
+        """Return the times of a batch, each with the commits of that time in their order.
 
+        A commit is what is known of the record's key, and the offset.
         None where a record is another one: its key is not known, it removes an offset, or it is unusual.
         """
         first_key = _first_key(data)
@@ -66,7 +60,7 @@ class Commits(Generic[T]):
             return None
         if first_key in self._known:  # Else it is no key: the first record is an unusual one.
             self._keep(first_key, (header.record_count, len(data)), data)
-        return Found(commits, len(commits), commits[-1][2] if commits else 0)
+        return [(at_ms, [each[:2] for each in commits]) for at_ms, commits in groupby(commits, itemgetter(2))]
 
     def _keep(self, first_key: bytes, shape: tuple[int, int], data: bytes) -> None:
         """Keep the layout of a batch whose shape comes for the second time in a row."""
@@ -85,7 +79,7 @@ class Commits(Generic[T]):
 class _Layout(Generic[T]):
     """Where the offsets of a batch are, and all that has to be the same in another batch of this layout."""
 
-    __slots__ = ("_constant", "_deltas", "_known", "_latest", "_unpack", "shape")
+    __slots__ = ("_constant", "_deltas", "_known", "_unpack", "shape")
 
     def __init__(self, shape: tuple[int, int], data: bytes, known: Mapping[bytes, T]) -> None:
         """Take apart a batch of known commits, of so many records and bytes."""
@@ -107,20 +101,19 @@ class _Layout(Generic[T]):
             begin = end
         self._unpack: Callable[[bytes], tuple[Any, ...]] = struct.Struct("".join(form)).unpack
         self._constant = tuple(constant)
-        self._deltas = deltas if any(deltas) else None
-        self._latest = deltas[-1]
+        self._deltas = [(delta, len([*those])) for delta, those in groupby(deltas)]
 
-    def commits(self, header: BatchHeader, data: bytes) -> Found[T] | None:
-        """Return the commits of another batch, None where it has another layout."""
+    def commits(self, header: BatchHeader, data: bytes) -> list[tuple[int, Iterable[tuple[T, int]]]] | None:
+        """Return the commits of another batch by their times, None where it has another layout."""
         if (header.record_count, len(data)) != self.shape:
             return None
         values = self._unpack(data)
         if values[::2] != self._constant:
             return None
-        base_ms = header.base_timestamp
-        times = repeat(base_ms) if self._deltas is None else map(base_ms.__add__, self._deltas)
-        commits = zip(self._known, values[1::2], times, strict=False)  # Times may be without end.
-        return Found(commits, header.record_count, base_ms + self._latest)
+        commits, base_ms = zip(self._known, values[1::2], strict=True), header.base_timestamp
+        if len(self._deltas) == 1:  # A coordinator writes one time.
+            return [(base_ms + self._deltas[0][0], commits)]
+        return [(base_ms + delta, islice(commits, count)) for delta, count in self._deltas]
 
 
 def _first_key(data: bytes) -> bytes:

@@ -125,7 +125,7 @@ class ObservedGroup:
         """Take a commit of a partition that has none, and return what the next ones go to."""
         place = self.places.get((topic, partition))
         if place is not None:
-            commit_each([((self, place), offset, at_ms)], is_transactional=is_transactional)
+            commit_each([((self, place), offset)], at_ms, set(), is_transactional=is_transactional)
             return place
         place = Place(topic, partition, offset, at_ms, at_ms)
         self.places[topic, partition] = place
@@ -463,38 +463,45 @@ class ObservedGroup:
 
 
 def commit_each(
-    commits: Iterable[tuple[tuple[ObservedGroup, Place], int, int]], *, is_transactional: bool = False
-) -> set[str]:
-    """Take commits of known partitions, each with its offset and time; return the groups' ids. The hot path.
+    commits: Iterable[tuple[tuple[ObservedGroup, Place], int]],
+    at_ms: int,
+    changed: set[str],
+    *,
+    is_transactional: bool = False,
+) -> None:
+    """Take commits of known partitions at one time, each with its offset. The hot path.
 
+    The groups' ids are added to `changed`.
     Those of a transaction (`is_transactional`) count also where it is aborted later.
     """
-    group_ids: set[str] = set()
     former: ObservedGroup | None = None
     noted: Activity | None = None
-    began_ms, noted_ms, has_members, has_stood = 0, 0, False, False
-    for (group, place), offset, at_ms in commits:
+    began_ms, has_members, has_stood, has_progressed = 0, False, False, True
+    for (group, place), offset in commits:
         if group is not former:
             former = group
-            group_ids.add(group.group_id)
+            changed.add(group.group_id)
             began_ms, has_members = group.snapshot.at_ms, bool(group.snapshot.members)
             has_stood = has_members and bool(group.standstills)
-        before, activity = place.offset, place.activity
-        if activity is not noted or at_ms != noted_ms:  # Those of one member in one batch have one time.
-            noted, noted_ms = activity, at_ms
-            if activity is not None and at_ms > activity.last_commit_ms:
+        activity = place.activity
+        if activity is not noted:
+            noted, has_progressed = activity, activity is None
+            if activity is not None:
                 activity.committed(at_ms)
+        before = place.offset
         if offset > before:
             if has_stood:
                 group.moved_on((place.topic, place.partition), offset, at_ms)
             if place.progress_ms <= began_ms:
                 group.advanced += 1
             place.progress_ms = at_ms
-            if activity is not None and at_ms > activity.last_progress_ms:
+            if not has_progressed and activity is not None:
+                has_progressed = True
                 activity.progressed(at_ms)
-        if offset != before:
-            if offset < before or not has_members:
+            if not has_members:
                 group.was_set(place, offset, at_ms, is_transactional=is_transactional)
             place.offset = offset
+        elif offset < before:
+            group.was_set(place, offset, at_ms, is_transactional=is_transactional)
+            place.offset = offset
         place.at_ms = at_ms
-    return group_ids

@@ -60,9 +60,12 @@ class Records:
         if header.base_offset >= batch.from_offset:
             found = self._commits.of(header, data)
             if found is not None:
-                self.records += found.records
-                self._changed |= commit_each(found.commits, is_transactional=header.is_transactional)
-                return found.newest_ms
+                self.records += header.record_count
+                newest_ms = 0
+                for at_ms, commits in found:
+                    commit_each(commits, at_ms, self._changed, is_transactional=header.is_transactional)
+                    newest_ms = max(newest_ms, at_ms)
+                return newest_ms
         newest_ms = 0
         for each in [*iterate_payload(data, header)]:  # As a whole first: all of the batch, or nothing.
             if each.key is not None and each.offset >= batch.from_offset:
@@ -75,8 +78,8 @@ class Records:
         self.records += 1
         known = self._places.get(key)
         if known is not None and value is not None and len(value) >= _OFFSET_BYTES:
-            commits = [(known, _OFFSET(value)[1], at_ms)]
-            self._changed |= commit_each(commits, is_transactional=is_transactional)
+            commits = [(known, _OFFSET(value)[1])]
+            commit_each(commits, at_ms, self._changed, is_transactional=is_transactional)
             return
         try:
             record = decode_record(key, value)

@@ -178,9 +178,8 @@ def commits_of(commits: Commits[int], batch: FetchedBatch) -> list[tuple[int, in
     found = commits.of(batch.header, batch.records)
     if found is None:
         return None
-    taken = [*found.commits]
-    assert found.records == len(taken)
-    assert not taken or found.newest_ms == taken[-1][2]
+    taken = [(*each, at_ms) for at_ms, commits in found for each in commits]
+    assert batch.header.record_count == len(taken)
     return taken
 
 

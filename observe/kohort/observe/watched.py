@@ -198,15 +198,16 @@ class Watched:
 
     def take(self, batches: Iterable[FetchedBatch]) -> None:
         """Take the next batches of the groups' topic. Raises: BrokerError for one that cannot be read."""
-        newest_ms = 0
+        newest_ms, take, positions = 0, self.records.take_batch, self.positions
         with self.lock:
             for each in batches:
                 try:
-                    newest_ms = max(newest_ms, self.records.take_batch(each))
+                    at_ms = take(each)
                 except WireError as error:
                     where = f"{each.partition} at offset {each.header.base_offset}"
                     raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"{where}: {error}") from None
-                self.positions[each.partition.partition] = each.header.next_offset
+                newest_ms = max(newest_ms, at_ms)
+                positions[each.partition.partition] = each.header.next_offset
             now_ms = self.now_ms()
             if newest_ms and self.status.is_caught_up:
                 self.clock.saw(newest_ms, now_ms)
