@@ -19,7 +19,7 @@ from kohort.broker.composition.listeners import is_secure
 from kohort.broker.config import BrokerConfig, ConfigError, ConfigSource
 from kohort.broker.config.serve import FLAGS, SEVERAL, changed_settings, load_serve_config
 from kohort.broker.host.worker_folders import is_of_workers
-from kohort.broker.http import LISTEN_BACKLOG, serve_http
+from kohort.broker.http.server import LISTEN_BACKLOG, serve_http
 from kohort.broker.logs import configure_logs
 from kohort.broker.runtime.memory import return_free_memory
 from kohort.broker.serving import (

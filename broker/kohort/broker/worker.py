@@ -19,8 +19,7 @@ from kohort.broker.host.channel import Channel
 from kohort.broker.host.holdings import CLUSTER
 from kohort.broker.host.keys_client import KeysClient
 from kohort.broker.host.order import Order, read_order
-from kohort.broker.http import LISTEN_BACKLOG, serve_http
-from kohort.broker.http.server import load_pages, load_questions
+from kohort.broker.http.server import LISTEN_BACKLOG, load_pages, load_questions, serve_http
 from kohort.broker.logs import configure_logs
 from kohort.broker.runtime.memory import return_free_memory
 from kohort.broker.serving import (

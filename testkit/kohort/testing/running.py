@@ -13,7 +13,7 @@ import trio
 from kohort.broker import ephemeral
 from kohort.broker.broker import Broker, running
 from kohort.broker.config import BrokerConfig
-from kohort.broker.http import serve_http
+from kohort.broker.http.server import serve_http
 from kohort.broker.transport.addresses import Address, BrokerAddresses, bind
 from kohort.testing.clock import MovableClock
 from kohort.testing.errors import BrokerFailed
