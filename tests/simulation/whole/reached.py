@@ -52,7 +52,12 @@ STEPS = (
         "batches are kept beside the journal", Journal, "_save_orphaned", lambda given, _: given[0].orphaned
     ),
     Step("a log is cut", PartitionLog, "_cut"),
-    Step("records are deleted before an offset", PartitionLog, "delete_records_before"),
+    Step(
+        "records are deleted before an offset",
+        PartitionLog,
+        "delete_records_before",
+        lambda given, _: given[0].log_start_offset == given[1],
+    ),
     Step("a segment is compacted", PartitionLog, "replace_segments", _result),
     Step("old segments are deleted", PartitionLog, "delete_old_segments", _result),
     Step("files of old segments are removed", PartitionLog, "remove_deleted_files", _result),
