@@ -27,6 +27,13 @@ LAYOUT_RECORDS_MAX = 100_000
 """So many records have the layouts that are kept, at 200 to 300 bytes each."""
 
 
+CommitsByTime = list[tuple[int, Iterable[tuple[T, int]]]]
+"""The times of a batch, each with its commits in their order, to be read time by time.
+
+A commit is what is known of the record's key, and the offset.
+"""
+
+
 class Commits(Generic[T]):
     """Finds the commits of batches, where `known` has something for the key of each.
 
@@ -43,10 +50,9 @@ class Commits(Generic[T]):
         self.layouts.clear()
         self.layout_records = 0
 
-    def of(self, header: BatchHeader, data: bytes) -> list[tuple[int, Iterable[tuple[T, int]]]] | None:
-        """Return the times of a batch, each with the commits of that time in their order.
+    def of(self, header: BatchHeader, data: bytes) -> CommitsByTime[T] | None:
+        """Return the commits of a batch.
 
-        A commit is what is known of the record's key, and the offset.
         None where a record is another one: its key is not known, it removes an offset, or it is unusual.
         """
         first_key = _first_key(data)
@@ -103,15 +109,15 @@ class _Layout(Generic[T]):
         self._constant = tuple(constant)
         self._deltas = [(delta, len([*those])) for delta, those in groupby(deltas)]
 
-    def commits(self, header: BatchHeader, data: bytes) -> list[tuple[int, Iterable[tuple[T, int]]]] | None:
-        """Return the commits of another batch by their times, None where it has another layout."""
+    def commits(self, header: BatchHeader, data: bytes) -> CommitsByTime[T] | None:
+        """Return the commits of another batch, None where it has another layout."""
         if (header.record_count, len(data)) != self.shape:
             return None
         values = self._unpack(data)
         if values[::2] != self._constant:
             return None
         commits, base_ms = zip(self._known, values[1::2], strict=True), header.base_timestamp
-        if len(self._deltas) == 1:  # A coordinator writes one time.
+        if len(self._deltas) == 1:  # A coordinator writes one time: nothing to divide.
             return [(base_ms + self._deltas[0][0], commits)]
         return [(base_ms + delta, islice(commits, count)) for delta, count in self._deltas]
 
@@ -146,6 +152,8 @@ def known_commits(
     try:
         for _ in range(header.record_count):
             byte = data[position]
+            if byte & 1:  # A negative length.
+                return None
             if byte < 128:  # The length of the record, and its attributes.
                 end = position + 1 + (byte >> 1)
                 position += 2
@@ -165,6 +173,8 @@ def known_commits(
             while data[position] >= 128:  # The offset within the batch.
                 position += 1
             byte = data[position + 1]
+            if byte & 1:
+                return None
             if byte < 128:
                 position += 2
                 value = position + (byte >> 1)
@@ -176,13 +186,14 @@ def known_commits(
             if known is None or byte & 1:
                 return None
             if byte < 128:
-                if byte >> 1 < BEGINNING.size:
-                    return None
-                append((known, _OFFSET(data, value + 1 + _VERSION_BYTES)[0], at_ms))
-            elif data[value + 1] < 128:
-                append((known, _OFFSET(data, value + 2 + _VERSION_BYTES)[0], at_ms))
+                begin, size = value + 1, byte >> 1
+            elif (second := data[value + 1]) < 128:
+                begin, size = value + 2, (byte & 127 | second << 7) >> 1
             else:
                 return None
+            if size < BEGINNING.size or begin + size >= end:  # The number of headers follows.
+                return None
+            append((known, _OFFSET(data, begin + _VERSION_BYTES)[0], at_ms))
             position = end
     except (IndexError, struct.error):
         return None

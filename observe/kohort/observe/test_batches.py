@@ -219,6 +219,20 @@ def test_no_byte_of_a_batch_is_passed_over_because_of_its_layout() -> None:
             assert commits_of(commits, other) == known_commits(other.header, other.records, known.get)
 
 
+def test_a_damaged_batch_that_comes_again_is_an_error_of_the_wire_or_nothing() -> None:
+    whole = batch_of(*((key_of(each), value_of(each), NOW + each) for each in range(3)))
+    for place in range(len(whole.records)):
+        for bit in range(8):
+            log = Log()
+            for each in range(3):
+                log.commit(each, 1)
+            changed = bytearray(whole.records)
+            changed[place] ^= 1 << bit
+            for _ in range(3):  # The second one makes a layout.
+                with suppress(WireError):
+                    log.records.take_batch(whole._replace(records=bytes(changed)))
+
+
 def test_the_layouts_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "LAYOUT_RECORDS_MAX", 25)
     groups = [f"group-{each}" for each in range(9)]

@@ -198,8 +198,9 @@ class Watched:
 
     def take(self, batches: Iterable[FetchedBatch]) -> None:
         """Take the next batches of the groups' topic. Raises: BrokerError for one that cannot be read."""
-        newest_ms, take, positions = 0, self.records.take_batch, self.positions
+        newest_ms = 0
         with self.lock:
+            take, positions = self.records.take_batch, self.positions
             for each in batches:
                 try:
                     at_ms = take(each)
