@@ -55,11 +55,11 @@ def visible_batches(
             break
         if header.record_count < 0:
             raise WireError(f"the batch at offset {header.base_offset} has {header.record_count} records")
+        # Without a call of `batch_crc`, which needs a second view of the batch.
         if check_crcs and crc32c(view[position + CRC_COVERS_FROM : stop]) != header.crc:
             raise WireError(f"the batch at offset {header.base_offset} does not have the CRC that it says")
-        is_hidden = header.is_control or not header.record_count
-        if transactions is not None and transactions.hide(header, view[position:stop]):
-            is_hidden = True
+        is_hidden = transactions is not None and transactions.hide(header, view[position:stop])
+        is_hidden = is_hidden or header.is_control or not header.record_count
         yield header, None if is_hidden else view[position + HEADER_BYTES : stop]
         position = stop
 
