@@ -208,7 +208,7 @@ class Cluster:
 
 
 def _serves(broker: RealBroker, topic: str) -> bool:
-    """Whether a broker knows that the topic's partitions have leaders, and serves those that it leads.
+    """Whether a broker knows a leader of each partition of a topic, and serves the partitions that it leads.
 
     Raises: KeyError for an unknown topic.
     """
