@@ -240,7 +240,7 @@ class Chunk:
         begin, size_bytes, partition = self.stand.position or 0, 0, self.state.partition
         last: BatchHeader | None = None
         for header, payload in batches:
-            if last is None and header.next_offset <= begin:
+            if header.next_offset <= begin:
                 continue
             if payload is not None:
                 records = plain_records(header, payload)
