@@ -53,6 +53,7 @@ class Observer:
         self._admin_options = target.asking
         self._limits = limits
         self._stopping = Event()
+        self._pace = Pace(limits.calls_per_second, self._stopping, FIRST_LOOK_CALLS)
         self._failure: BaseException | None = None
         """What ended the thread that asks, which nothing but `stop` should."""
 
@@ -88,8 +89,7 @@ class Observer:
     def _run(self, found: Callable[[str], None]) -> None:
         watched = self.watched
         with Admin(**self._admin_options) as admin:
-            pace = Pace(self._limits.calls_per_second, self._stopping, FIRST_LOOK_CALLS)
-            questions = ClusterQuestions(admin, pace, watched.now_ms)
+            questions = ClusterQuestions(admin, self._pace, watched.now_ms)
             told_id = questions.cluster_id()
             watched.status.cluster_id = told_id or cluster_name(self._options.get("bootstrap_servers", ""))
             found(watched.status.cluster_id)
@@ -98,7 +98,7 @@ class Observer:
                 if not told_id:
                     store.rename(str(self._options.get("bootstrap_servers")), watched.status.cluster_id)
                 watched.restore(store)
-                asker = Asker(watched, questions, pace, self._limits, self._stopping)
+                asker = Asker(watched, questions, self._pace, self._limits, self._stopping)
                 asker.ask()
                 watched.status.note(STARTING)
                 self._watch(asker, store)

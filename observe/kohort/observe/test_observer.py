@@ -452,6 +452,28 @@ def test_the_observer_ends_when_the_thread_that_asks_fails(tmp_path: Path) -> No
     assert isinstance(observer._failure, ZeroDivisionError)
 
 
+def test_each_try_of_a_patient_observer_keeps_one_pace(
+    observer: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paces = list[Pace]()
+
+    class Unanswered:
+        """Questions to a cluster that does not answer."""
+
+        def __init__(self, _admin: object, pace: Pace, _now_ms: object) -> None:
+            paces.append(pace)
+
+        def cluster_id(self) -> str:
+            if len(paces) == 3:
+                observer.stop()
+            raise KohortError("nobody is there")
+
+    monkeypatch.setattr("kohort.observe.observer.ClusterQuestions", Unanswered)
+    monkeypatch.setattr("kohort.observe.observer.START_AGAIN_SECONDS", 0)
+    observer.run(is_patient=True)
+    assert paces == [observer._pace] * 3
+
+
 def test_calls_keep_their_pace() -> None:
     class Clock:
         """An event that notes for how long it is waited for."""
