@@ -59,7 +59,7 @@ def test_every_partition_is_on_three_brokers_and_led_by_one(cluster: Cluster) ->
     assert all(cluster.in_sync("orders", each) == {1, 2, 3} for each in range(3))
 
 
-def test_a_new_topic_is_ready_when_the_slowest_broker_knows_it(cluster: Cluster) -> None:
+def test_a_new_topic_is_ready_when_the_slowest_leader_serves(cluster: Cluster) -> None:
     slow, go_on = cluster.brokers[3], threading.Event()
     with ThreadPoolExecutor(2) as threads:
         held = threads.submit(slow._core.call, lambda _: go_on.wait())

@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 from kohort.broker.broker import Broker as RealBroker
 from kohort.broker.config import ConfigError
 from kohort.broker.group import coordinator_partition
-from kohort.broker.metadata import NO_LEADER, OFFSETS_TOPIC, PartitionState
+from kohort.broker.metadata import OFFSETS_TOPIC, PartitionState
 from kohort.testing.broker import Broker
 from kohort.testing.clock import BrokerClock
 from kohort.testing.core import Topics
@@ -176,15 +176,21 @@ class Cluster:
         )
 
     def create_topic(self, name: str, partitions: int | None = None, **configs: SettingValue) -> str:
-        """Create a topic. Return its name once every broker knows it and its leaders serve.
+        """Create a topic. Return its name once the leaders of its partitions serve.
 
-        Raises: ApiError, NotInTime.
+        Raises: ApiError, NotInTime; BrokerFailed for a leader that has failed.
         """
         next(self._running()).create_topic(name, partitions, **configs)
-        self.until(
-            lambda: all(each._core.call(lambda broker: _serves(broker, name)) for each in self._running())
-        )
+        self.until(lambda: all(self._is_served(name, *each) for each in self._states(name).items()))
         return name
+
+    def _is_served(self, topic: str, index: int, state: PartitionState) -> bool:
+        """Whether the leader knows that it leads this partition."""
+        leader = self.brokers.get(state.leader)
+        if leader is None or not leader._core.is_running:
+            return False
+        served = leader._core.call(lambda broker: broker.partitions.get(topic, index))
+        return served is not None and served.error_code is None
 
     def until(self, condition: Callable[[], T | None], timeout: float = TIMEOUT_SECONDS) -> T:
         """Wait until `condition` returns a true value, like `Broker.until`. Raises: NotInTime."""
@@ -205,21 +211,6 @@ class Cluster:
         names = tuple(alive)
         for each in self.brokers.values():
             each.clock.advance(seconds, alive=names)
-
-
-def _serves(broker: RealBroker, topic: str) -> bool:
-    """Whether a broker knows a leader of each partition of a topic, and serves the partitions that it leads.
-
-    Raises: KeyError for an unknown topic.
-    """
-    for each in broker.metadata.snapshot().topics[topic].partitions:
-        if each.leader == NO_LEADER:
-            return False
-        if each.leader == broker.node_id:
-            partition = broker.partitions.get(topic, each.index)
-            if partition is None or partition.error_code is not None:
-                return False
-    return True
 
 
 def defaults(brokers: int) -> Mapping[str, SettingValue]:
