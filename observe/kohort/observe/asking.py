@@ -80,7 +80,7 @@ class Asker:
         watched, questions = self._watched, self._questions
         places = [each for each in watched.places() if each[0] != GROUPS_TOPIC]
         stable = questions.ends(places, leaders, committed_only=True)
-        standing = watched.note_stable(stable, watched.now_ms())
+        standing = watched.note_stable(stable, frozenset(places))
         if not standing:
             return
         opened = questions.open_transactions(leaders)
@@ -91,7 +91,7 @@ class Asker:
             for each in standing
             if now.get(each.topic, {}).get(each.partition, each.last_stable_offset) == each.last_stable_offset
         ]
-        watched.tell_standing(standing, opened, watched.now_ms())
+        watched.tell_standing(standing, opened)
 
     def _describe(self) -> None:
         """Take the groups' descriptions: their records may not be read."""

@@ -14,9 +14,10 @@ class BrokerClock:
     A record comes after it was written, never before: the one with the least delay tells the difference best.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ahead_ms: int = 0) -> None:
+        """Begin with the difference that was known last; 0 for about the same or unknown."""
         self._begins_ms = 0
-        self._ahead_ms: int | None = None
+        self._ahead_ms: int | None = ahead_ms or None
         self._former_ahead_ms: int | None = None
 
     def saw(self, record_ms: int, now_ms: int) -> None:

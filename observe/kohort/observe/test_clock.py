@@ -1,12 +1,14 @@
+import msgspec
 import pytest
 
 from kohort.broker.explain.observed.events import TopicsChanged
 from kohort.observe.clock import LATE_MS_MAX, SPAN_MS, BrokerClock
 from kohort.observe.known import cannot_know
+from kohort.observe.store import Store
 from kohort.observe.test_batches import batch_of, key_of, value_of
 from kohort.observe.test_observer import NOW
 from kohort.observe.test_watched import with_topics
-from kohort.observe.watched import Watched
+from kohort.observe.watched import HOUR_MS, Watched
 
 
 def clock_of(*delays_ms: int, ahead_ms: int) -> BrokerClock:
@@ -52,3 +54,27 @@ def test_looks_have_the_time_of_the_brokers_as_records_have() -> None:
     assert event.at_ms == NOW + 120_000
     (told,) = cannot_know(found)
     assert told.startswith("exact times: the brokers' clocks are 2 min ahead of the observer's")
+
+
+def test_a_restart_knows_the_time_of_the_brokers(store: Store) -> None:
+    found = Watched(lambda: NOW, 10.0)
+    found.status.cluster_id = "c"
+    found.caught_up()
+    found.take([batch_of((key_of(0), value_of(5), NOW + 120_000))])
+    found.note(with_topics(t=1))
+    found.save(store)
+    again = Watched(lambda: NOW + 1_000, 10.0)
+    again.status.cluster_id = "c"
+    again.restore(store)
+    assert again.brokers_now_ms() == NOW + 121_000
+    again.note(with_topics(t=2))
+    assert again.look.at_ms == NOW + 120_000  # `with_topics` looks at NOW.
+
+
+def test_the_time_of_looks_does_not_go_back_unless_somebody_sets_the_clock() -> None:
+    found = Watched(lambda: NOW, 10.0)
+    found.note(with_topics(t=1))
+    for back_ms, at_ms in ((60_000, NOW), (HOUR_MS, NOW - HOUR_MS)):
+        seen = with_topics(t=1)
+        found.note(seen._replace(look=msgspec.structs.replace(seen.look, at_ms=NOW - back_ms)))
+        assert found.look.at_ms == at_ms

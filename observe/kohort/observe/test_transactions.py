@@ -64,17 +64,22 @@ def test_a_group_at_a_last_stable_offset_that_stands_is_told_of_the_transaction(
 
 
 def test_a_transaction_that_stands_is_told_once_over_a_restart(store: Store) -> None:
-    def told(found: Watched, *looks_s: int, offset: int = 40) -> list[tuple[int, int]]:
-        stands = [
-            (each.since_ms - NOW, look_s)
-            for look_s in looks_s
-            for each in found.note_stable({"t": {0: offset}}, NOW + look_s * 1_000)
-        ]
+    now_ms = NOW
+
+    def told(found: Watched, *looks_s: int, is_cut_short: bool = False) -> list[tuple[int, int]]:
+        nonlocal now_ms
+        stands = []
+        for look_s in looks_s:
+            now_ms = NOW + look_s * 1_000
+            standing = found.note_stable({"t": {0: 40}}, {("t", 0)})
+            stands += [(each.since_ms - NOW, look_s) for each in standing]
+            if not is_cut_short:
+                found.tell_standing(standing, None)
         found.save(store)
         return stands
 
     def restarted() -> Watched:
-        found = Watched(lambda: NOW, 10.0)
+        found = Watched(lambda: now_ms, 10.0)
         found.status.cluster_id = "c"
         found.restore(store)
         found.look.partition_counts["t"] = 1
@@ -82,13 +87,22 @@ def test_a_transaction_that_stands_is_told_once_over_a_restart(store: Store) -> 
         return found
 
     assert told(restarted(), 0, 60) == []
-    assert told(restarted(), 90, 150) == [(0, 150)], "what stood before is not forgotten"
+    assert told(restarted(), 90, 150, is_cut_short=True) == [(0, 150)], "what stood before is not forgotten"
+    assert told(restarted(), 180) == [(0, 180)], "it ended before anybody was told"
     again = restarted()
     assert told(again, 210, 270) == [], "it was told"
     again.note(Seen(ClusterLook(NOW, {"t": 1}, topic_ids={"t": "1"}), {}, {}))
     again.note(Seen(ClusterLook(NOW, {"t": 1}, topic_ids={"t": "2"}), {}, {}))
     again.facts.ends = {"t": {0: 100}}
     assert told(again, 330, 390) == [], "it is another topic"
+
+
+def test_a_partition_that_no_group_reads_any_more_does_not_stand() -> None:
+    found = Watched(lambda: NOW, 10.0)
+    found.facts.ends = {"t": {0: 100, 1: 100}}
+    found.note_stable({"t": {0: 40, 1: 40}}, {("t", 0), ("t", 1)})
+    found.note_stable({}, {("t", 1)})
+    assert [each.partition for each in found.transactions.standing] == [1]
 
 
 def standing_after(admin: FakeAdmin, meanwhile: Callable[[], None]) -> TransactionStands | None:

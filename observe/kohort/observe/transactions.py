@@ -1,6 +1,6 @@
 """Transactions that stay open: the last stable offset of a partition stands, and its log grows. Pure."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -80,11 +80,16 @@ class OpenTransactions:
         """The partitions whose last stable offset is before the end of the log."""
         return tuple(self._known.values())
 
-    def look(self, stable: Ends, ends: Ends, now_ms: int) -> list[Standing]:
+    def look(
+        self, stable: Ends, ends: Ends, now_ms: int, asked: Container[tuple[str, int]]
+    ) -> list[Standing]:
         """Take the last stable offsets and the ends; return the partitions that have now stood for long.
 
-        A partition stays as it was if one of its two offsets is unknown.
+        Those that were told (`tell`) are left out. A partition stays as it was if one of its two offsets is
+        unknown. One that is not `asked` about any more, since no group reads it, is forgotten.
         """
+        for where in [each for each in self._known if each not in asked]:
+            del self._known[where]
         for topic, partitions in stable.items():
             for partition, offset in partitions.items():
                 end = ends.get(topic, {}).get(partition)
@@ -97,9 +102,12 @@ class OpenTransactions:
                     since_ms = before.since_ms if before is not None and is_same else now_ms
                     self._known[where] = Standing(topic, partition, offset, end, since_ms)
         long = [each for each in self._known.values() if now_ms - each.since_ms >= STANDS_MS]
-        new = [each for each in long if each[:3] not in self._told]
-        self._told = {each[:3] for each in long}
-        return new
+        self._told &= {each[:3] for each in long}
+        return [each for each in long if each[:3] not in self._told]
+
+    def tell(self, standing: Iterable[Standing]) -> None:
+        """Note that these are told."""
+        self._told |= {each[:3] for each in standing}
 
     def forget(self, topics: Container[str]) -> None:
         """Forget these topics: they are gone, or were made anew."""

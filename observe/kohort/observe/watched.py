@@ -91,6 +91,8 @@ class SavedCluster(msgspec.Struct):
     transactions: SavedTransactions = NONE_SAVED
     told_ms: dict[str, int] = {}
     """While all is read again: of each group the time up to which its events were stored before."""
+    ahead_ms: int = 0
+    """By how much the brokers' clocks are ahead of this machine's."""
 
 
 class Watched:
@@ -127,7 +129,7 @@ class Watched:
             if former is not None:
                 saved = msgspec.msgpack.decode(former, type=SavedCluster)
                 self._restore_cluster(saved)
-                hours = (self.now_ms() - saved.look.at_ms) // HOUR_MS if saved.look.at_ms else 0
+                hours = (self.brokers_now_ms() - saved.look.at_ms) // HOUR_MS if saved.look.at_ms else 0
                 if saved.reads_records and hours >= TOMBSTONE_HOURS:
                     log.warning("nobody observed for %s h: %s is read again", hours, GROUPS_TOPIC)
                     self.begin_anew(store)
@@ -147,6 +149,7 @@ class Watched:
         self.look, self.facts.knows_all_groups = saved.look, saved.knows_all_groups
         self.status.reads_records = saved.reads_records
         self.transactions = OpenTransactions(saved.transactions)
+        self.clock = BrokerClock(saved.ahead_ms)
         self._told_ms = saved.told_ms
         self.facts.group_session_timeouts_ms = saved.group_session_timeouts_ms
         self.facts.topic_names = {UUID(each): name for name, each in saved.look.topic_ids.items()}
@@ -185,6 +188,7 @@ class Watched:
                 self.facts.group_session_timeouts_ms,
                 self.transactions.saved(),
                 {} if self.status.is_caught_up else self._told_ms,
+                self.clock.ahead_ms,
             )
             state = msgspec.msgpack.encode(saved)
             told_ms, is_caught_up = self._told_ms, self.status.is_caught_up
@@ -223,10 +227,22 @@ class Watched:
 
     # Looks
 
+    def brokers_now_ms(self) -> int:
+        """Return the time by the brokers' clocks, which records have."""
+        return self._by_brokers(self.now_ms())
+
+    def _by_brokers(self, now_ms: int) -> int:
+        """Return this machine's time by the brokers' clocks.
+
+        It is not before the last look, unless that was an hour later: then somebody has set the clock.
+        """
+        at_ms = now_ms + self.clock.ahead_ms
+        return self.look.at_ms if 0 < self.look.at_ms - at_ms < HOUR_MS else at_ms
+
     def note(self, seen: Seen) -> None:
         """Take a look at the cluster. It gets the time of the brokers' clocks, which records have, too."""
         with self.lock:
-            at_ms = seen.look.at_ms + self.clock.ahead_ms
+            at_ms = self._by_brokers(seen.look.at_ms)
             seen = seen._replace(look=msgspec.structs.replace(seen.look, at_ms=at_ms))
             changed = topics_changed(self.look, seen.look)
             if changed is not None:
@@ -289,17 +305,24 @@ class Watched:
             if group_id in self.records.groups:
                 self.samples.want(group_id)
 
-    def note_stable(self, stable: Mapping[str, Mapping[int, int]], at_ms: int) -> list[Standing]:
-        """Take last stable offsets; return the partitions whose offset has not moved for long."""
-        with self.lock:
-            return self.transactions.look(stable, self.facts.ends, at_ms)
+    def note_stable(
+        self, stable: Mapping[str, Mapping[int, int]], asked: Collection[tuple[str, int]]
+    ) -> list[Standing]:
+        """Take last stable offsets of all `asked` partitions that are known.
 
-    def tell_standing(self, standing: Iterable[Standing], opened: Opened | None, at_ms: int) -> None:
+        Return the partitions whose offset has not moved for long, and that were not told.
+        """
+        with self.lock:
+            return self.transactions.look(stable, self.facts.ends, self.brokers_now_ms(), asked)
+
+    def tell_standing(self, standing: Collection[Standing], opened: Opened | None) -> None:
         """Give each group that waits at one of these offsets an event.
 
         `opened` is None where nobody may know the open transactions.
         """
         with self.lock:
+            at_ms = self.brokers_now_ms()
+            self.transactions.tell(standing)
             for each in standing:
                 event = standing_event(each, opened, self.facts.transaction_timeout_ms_max, at_ms)
                 self._cluster_news += (
