@@ -86,6 +86,8 @@ class Duel:
         self._phase_began_s = self._mortal_seen_s = time.monotonic()
         self._mortal_lives = False
         self._leader = ""
+        self._ask_began_s: float | None = None
+        """When the question of this step was put; None while the step waits for a timer."""
 
     async def play(self) -> Outcome:
         """Return how the script ended."""
@@ -102,6 +104,7 @@ class Duel:
 
     async def _step(self, number: int, step: Ask | Wait) -> None:
         began_s = time.monotonic()
+        self._ask_began_s = began_s if isinstance(step, Ask) else None
         if isinstance(step, Ask):
             answers = await self._ask(number, step)
         else:
@@ -147,7 +150,7 @@ class Duel:
         if ours is None and theirs is None:
             self._script.steps = 0  # Nothing to wait for: another script will tell more.
         elif ours is None or theirs is None:
-            self._differ("the wait ends", ours is not None, theirs is not None)
+            self._differ("the wait ends", ours is not None, theirs is not None, is_late=False)
         return ours or {}, theirs or {}
 
     # Comparing.
@@ -165,7 +168,8 @@ class Duel:
             ask = self._asks[number]
             known = allowed(Case(ask, number < step, mine, other, theirs))
             if known is None:
-                self._differ(f"answer to {number}: {ask.name} {ask.version}", mine, other)
+                what = f"answer to {number}: {ask.name} {ask.version}"
+                self._differ(what, mine, other, is_late=self._may_be_late())
             else:
                 self._allow(known, number)
 
@@ -185,10 +189,13 @@ class Duel:
 
     async def _compare_groups(self) -> Rendered:
         until_s = time.monotonic() + DESCRIBE_S
+        was_late: bool | None = None
         while True:
             ours, theirs = await _both(self._ours.describe, self._theirs.describe)
             if ours == theirs or without_clients(ours) == without_clients(theirs):
                 break
+            if was_late is None:
+                was_late = self._may_be_late()
             if time.monotonic() > until_s:
                 break
             await trio.sleep(0.01)
@@ -197,7 +204,7 @@ class Duel:
             if without_clients(ours) == without_clients(theirs):
                 self.outcome.allowed.append(ANOTHER_CLIENT)
             else:
-                self._differ("the group", ours, theirs)
+                self._differ("the group", ours, theirs, is_late=bool(was_late))
         return theirs
 
     def _is_chance(self, ours: Rendered, theirs: Rendered) -> bool:
@@ -212,7 +219,10 @@ class Duel:
             ours["leader"] != theirs["leader"] and former not in (ours["leader"], theirs["leader"])
         )
 
-    def _differ(self, what: str, ours: Rendered, theirs: Rendered) -> None:
+    def _differ(self, what: str, ours: Rendered, theirs: Rendered, *, is_late: bool) -> None:
+        if is_late:
+            self.outcome.verdict = Verdict.TOO_SLOW
+            return
         self.outcome.verdict = Verdict.DIFFERENT
         self.outcome.differences.append(Difference(what, ours, theirs))
 
@@ -248,6 +258,13 @@ class Duel:
             self._mortal_seen_s = began_s
         if any(_is_join(answers[number]) or _gives_id(answers[number]) for number in heard):
             self._mortal_lives = True
+
+    def _may_be_late(self) -> bool:
+        """Return whether a timer may have fired on one side before it got the question of this step."""
+        if self._ask_began_s is None:
+            return False
+        asked_ms = (time.monotonic() - self._ask_began_s) * 1000
+        return self._races() or asked_ms > min(INITIAL_DELAY_MS, SHORT_MS) * MARGIN
 
     def _races(self) -> bool:
         """Return whether a timer may by now have fired on one side and not on the other."""

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 import trio
 
-from tests.differential import run
+from tests.differential import duel, run
 from tests.differential.apache_kafka import MissingTool
-from tests.differential.duel import Outcome, Verdict
+from tests.differential.duel import Duel, Outcome, Verdict
 from tests.differential.report import seen, story, summary
 from tests.differential.run import apache_kafka, kohort, play_all
-from tests.differential.side import Broker
+from tests.differential.side import Broker, Rendered, Side
+from tests.differential.wire import Connection
 
 SCRIPTS = 36
 
@@ -55,6 +57,37 @@ def test_a_broker_with_different_answers_is_detected(ours: Broker, tmp_path: Pat
     with kohort(tmp_path, setting) as another:
         outcomes = trio.run(play_all, range(5), ours, another)
     assert seen(outcomes).different
+
+
+class Slow(Side):
+    """A side that needs so long for each answer, and says that a group stands like this."""
+
+    def __init__(self, seconds: float, state: str) -> None:
+        super().__init__(Nobody(), "g", cast(Connection, None))
+        self._seconds = seconds
+        self._group = {"groups": [{"group_state": state, "members": []}]}
+
+    async def send(self, *_request: object) -> None:
+        """Send nothing."""
+
+    async def settled(self, *_request: object, **_of: object) -> dict[int, Rendered]:
+        """Return no answers."""
+        await trio.sleep(self._seconds)
+        return {}
+
+    async def describe(self) -> Rendered:
+        """Return how the group stands."""
+        return self._group
+
+
+@pytest.mark.parametrize(("seconds", "verdict"), [(0.0, Verdict.DIFFERENT), (0.5, Verdict.TOO_SLOW)])
+async def test_a_difference_that_a_timer_may_have_made_is_undecided(
+    seconds: float, verdict: Verdict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duel, "DESCRIBE_S", 0.0)
+    found = await Duel(0, "g", Slow(0.0, "Empty"), Slow(seconds, "Dead")).play()
+    assert found.verdict is verdict
+    assert bool(found.differences) == (verdict is Verdict.DIFFERENT)
 
 
 class Nobody(Broker):
