@@ -35,9 +35,13 @@ SHIPPED := build/shipped
 TESTS ?=
 # Most tests wait for processes that they started, so that two files for each core have their use. The
 # files go to whoever is free, in the order of `testpaths`: the long ones first, and units fill the gaps.
-# A test that hangs prints the stacks of its threads.
+# A test that takes more than ten minutes hangs: its process writes the stacks of its threads and ends. The run
+# then ends with the name of that test. pytest-xdist would start another worker in its place, which gets no test with
+# --dist loadfile, and the run would wait for it forever. Tests that did not run count as failed (tests/not_run.py).
 WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) * 2)))
-PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=20 --durations-min=5 -o faulthandler_timeout=600
+HANGING := -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
+PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
+	--durations=20 --durations-min=5 $(HANGING)
 SPARK_TESTS := pipeline tests/spark
 SYSTEM_TESTS := tests/attacks tests/cluster tests/interop tests/security tests/workers
 # A Spark driver computes on both cores; another one beside it waits for its start-ups at most.
@@ -91,7 +95,7 @@ test-spark: jar  ## Run the tests with Spark; the long ones are left to make spa
 
 again: $(STAMP)  ## Run the tests again that have failed, one by one.
 	@files=$$($(PY) -m tests.last_failed | sed 's/::.*//' | sort -u) && \
-		$(PY) -m pytest -p no:xdist --last-failed --last-failed-no-failures none $(ARGS) $$files
+		$(PY) -m pytest -p no:xdist $(HANGING) --last-failed --last-failed-no-failures none $(ARGS) $$files
 
 nightly: $(SPARK_STAMP)  ## Run everything that takes long. ONLY="crash kills" for some of it.
 	@$(PY) -m tests.nightly $(ARGS) $(ONLY)

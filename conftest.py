@@ -8,6 +8,8 @@ import pytest
 
 from tests import left_open
 
+pytest_plugins = ["tests.not_run"]
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts background jobs so, and whatever tests start would inherit it: no interrupt would end
     # what they are to end.

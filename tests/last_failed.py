@@ -1,4 +1,7 @@
-"""Say which tests have failed in the last run of pytest: a line each; the status is 1 where it says none."""
+"""Say which tests failed in the last run of pytest, a line each; the status is 1 where it says none.
+
+Tests that did not run since a worker crashed are among them (tests/not_run.py).
+"""
 
 import json
 import sys

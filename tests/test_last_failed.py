@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -10,6 +11,19 @@ import pytest
 from tests.last_failed import last_failed
 
 ROOT = Path(__file__).parents[1]
+HANGING_TEST = """
+import threading
+
+def linger():
+    threading.Event().wait()
+
+def test_that_hangs():
+    threading.Thread(target=linger, daemon=True).start()
+    threading.Event().wait()
+
+def test_that_never_runs():
+    pass
+"""
 
 pytest_plugins = ["pytester"]
 
@@ -98,3 +112,26 @@ def test_pytest_stores_the_failed_tests(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_it="def test_good(): pass\ndef test_bad(): assert False")
     pytester.runpytest_inprocess("-p", "no:xdist").assert_outcomes(passed=1, failed=1)
     assert last_failed(path) == ["test_it.py::test_bad"]
+
+
+def options_of_make() -> list[str]:
+    """Return the options that `make test` gives pytest, for one worker and with less patience."""
+    shown = ["make", "--dry-run", "test", "WORKERS=1", "TESTS=none", "ARGS="]
+    said = subprocess.run(shown, check=True, cwd=ROOT, capture_output=True, text=True).stdout
+    command = next(each for each in said.splitlines() if " -m pytest " in each)
+    options = command.partition(" -m pytest ")[2].removesuffix(" none")
+    return shlex.split(options.replace("faulthandler_timeout=600", "faulthandler_timeout=1"))
+
+
+def test_a_test_that_hangs_ends_the_run_and_what_has_not_run_has_failed(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.makepyfile(test_it=HANGING_TEST)
+    done = pytester.runpytest_subprocess(*options_of_make(), "-p", "tests.not_run", timeout=120)
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["worker 'gw0' crashed while running 'test_it.py::test_that_hangs'"])
+    done.stdout.fnmatch_lines(["a worker crashed: 1 tests did not run and count as failed"])
+    done.stderr.fnmatch_lines(["Timeout (0:00:01)!", "*in linger", "*in test_that_hangs"])
+    path = pytester.path / ".pytest_cache" / "v" / "cache" / "lastfailed"
+    assert last_failed(path) == ["test_it.py::test_that_hangs", "test_it.py::test_that_never_runs"]

@@ -1,0 +1,53 @@
+"""Tests that a run has not reached, since a worker of pytest-xdist ended before its time, count as failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+LAST_FAILED = "cache/lastfailed"
+"""Where pytest's cache has the tests that failed."""
+
+
+class NotRun:
+    """The tests of one run that have no result yet, as the process that started the workers sees them."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, None] = {}
+        self._crashed = False
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        """Each worker has collected the same tests."""
+        if not self._waiting:
+            self._waiting = dict.fromkeys(ids)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A test that has begun has a result, one that ends its worker too."""
+        self._waiting.pop(report.nodeid, None)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, error: object) -> None:
+        """The error is None at the end of a run."""
+        if error not in (None, "keyboard-interrupt"):
+            self._crashed = True
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Add the tests to those that failed, which pytest has written by now."""
+        if self._crashed and session.config.cache is not None:
+            failed = session.config.cache.get(LAST_FAILED, {})
+            session.config.cache.set(LAST_FAILED, failed | dict.fromkeys(self._waiting, True))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Say how many there are."""
+        if self._crashed and self._waiting:
+            count = len(self._waiting)
+            terminalreporter.write_line(f"a worker crashed: {count} tests did not run and count as failed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin with no tests."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(NotRun())
