@@ -19,6 +19,7 @@ from tests.simulation.mutant import REPOSITORY, ROOMS, Mutant
 
 ERROR = re.compile(r"[\w.]+(Violation|Error)\b")
 RULE = re.compile(r"Violation: ([^:]+)")
+NOT_REACHED = re.compile(r"[\w.]*NotReached: (.+)|(no run of \w+ came so far that .+)")
 FAILED_SEED = re.compile(r"SEED=(\d+)")
 COLUMN = 60
 
@@ -29,21 +30,33 @@ class Undecided(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Who saw the mutant, a scenario, a seed of the simulation, or both, and by which rule."""
+    """Who saw the mutant, a scenario, a seed of the simulation, or both, and by which rule.
+
+    `not_reached` is what a run waited for in vain, or what no run came to: then no rule was violated.
+    """
 
     scenario: str | None
     seed: str | None
     rule: str | None
+    not_reached: str | None = None
 
     @property
     def caught(self) -> bool:
         """Whether a scenario or a seed saw it."""
         return self.scenario is not None or self.rule is not None
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether anything has failed, be it that runs have not come far enough."""
+        return self.caught or self.not_reached is not None
+
     def __str__(self) -> str:
         seen = [] if self.scenario is None else [f"scenario {self.scenario}"]
         if self.rule is not None:
             seen.append(f"seed {self.seed}: {self.rule}")
+        if self.not_reached is not None:
+            where = "" if self.seed is None else f"seed {self.seed}: "
+            seen.append(f"{where}NOT REACHED: {self.not_reached}")
         return "; ".join(seen) or "ESCAPED"
 
 
@@ -106,16 +119,21 @@ def verdict_of(simulated: subprocess.CompletedProcess[str], scenario: str | None
     if not simulated.returncode:
         return Verdict(scenario, None, None)
     seed = FAILED_SEED.search(simulated.stderr)
-    errors = [each for each in simulated.stderr.splitlines() if ERROR.match(each)]
+    lines = simulated.stderr.splitlines()
+    errors = [each for each in lines if ERROR.match(each)]
+    not_reached = [found[1] or found[2] for found in map(NOT_REACHED.match, lines) if found]
+    if not_reached and not errors:
+        return Verdict(scenario, seed[1] if seed else None, None, "; ".join(not_reached))
     told = errors[-1] if errors else "an error"
     rule = RULE.search(told)
     return Verdict(scenario, seed[1] if seed else None, rule[1] if rule else told)
 
 
 def judge_each(mutants: Sequence[Mutant], judge: Judge, module: str, description: str | None) -> int:
-    """Return 0 where every mutant is caught, and the source as it is not.
+    """Return 0 where every mutant is caught, and the source as it is has not failed.
 
-    Undecided mutants are judged once more at the end.
+    A mutant under which runs stand still, but violate no rule, is not caught. Undecided mutants are
+    judged once more at the end.
     """
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
     parser.add_argument("names", nargs="*", help="only these")
@@ -127,21 +145,26 @@ def judge_each(mutants: Sequence[Mutant], judge: Judge, module: str, description
     except Undecided as error:
         say(f"the source as it is was not judged: {error}")
         return 1
-    if healthy.caught:
+    if healthy.has_failed:
         say(f"the source as it is fails: {healthy}")
         return 1
     chosen = [mutant for mutant in mutants if not names or mutant.name in names]
-    caught, undecided = _judge_all(chosen, judge)
-    caught_late, undecided = _judge_all(undecided, judge)
-    caught += caught_late
-    escaped = len(chosen) - caught - len(undecided)
-    say(f"\n{caught} of {len(chosen)} mutants caught, {escaped} escaped, {len(undecided)} undecided")
+    verdicts, undecided = _judge_all(chosen, judge)
+    late_verdicts, undecided = _judge_all(undecided, judge)
+    verdicts += late_verdicts
+    caught = sum(each.caught for each in verdicts)
+    not_reached = sum(each.has_failed for each in verdicts) - caught
+    escaped = len(verdicts) - caught - not_reached
+    say(
+        f"\n{caught} of {len(chosen)} mutants caught, {not_reached} not reached, "
+        f"{escaped} escaped, {len(undecided)} undecided"
+    )
     return 0 if caught == len(chosen) else 1
 
 
-def _judge_all(mutants: Sequence[Mutant], judge: Judge) -> tuple[int, list[Mutant]]:
-    """Print the verdict of each mutant. Return how many were caught, and the undecided ones."""
-    caught, undecided = 0, []
+def _judge_all(mutants: Sequence[Mutant], judge: Judge) -> tuple[list[Verdict], list[Mutant]]:
+    """Print the verdict of each mutant. Return the verdicts, and the undecided mutants."""
+    verdicts, undecided = list[Verdict](), list[Mutant]()
     for mutant in mutants:
         try:
             verdict = judge(mutant)
@@ -149,9 +172,9 @@ def _judge_all(mutants: Sequence[Mutant], judge: Judge) -> tuple[int, list[Mutan
             undecided.append(mutant)
             say(f"{mutant.name:<{COLUMN}}UNDECIDED: {error}")
         else:
-            caught += verdict.caught
+            verdicts.append(verdict)
             say(f"{mutant.name:<{COLUMN}}{verdict}")
-    return caught, undecided
+    return verdicts, undecided
 
 
 def say(text: str) -> None:

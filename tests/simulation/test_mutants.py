@@ -107,4 +107,7 @@ def test_an_undecided_mutant_fails_the_run_unless_it_is_caught_when_it_is_repeat
     monkeypatch.setattr("sys.argv", ["mutants"])
     assert judge_each(mutants, judge_late, "mutants", None) == code
     assert judged == ["slow", "plain", "slow"]
-    assert f"{1 + (code == 0)} of 2 mutants caught, 0 escaped, {code} undecided" in capsys.readouterr().out
+    assert (
+        f"{1 + (code == 0)} of 2 mutants caught, 0 not reached, 0 escaped, {code} undecided"
+        in capsys.readouterr().out
+    )

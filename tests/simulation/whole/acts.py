@@ -44,19 +44,22 @@ class Acts:
         await self._become_well()
 
     async def _become_well(self) -> None:
-        """Return when every partition has a leader, and all its replicas in sync."""
-        await self._world.until(lambda: not self._unwell(), WELL_SECONDS_MAX)
+        """Return when every partition has a leader, and all its replicas in sync. Raises: Violation."""
+        rule = "a cluster without faults becomes well"
+        await self._books.hold_within(self._world, rule, self._unwell, WELL_SECONDS_MAX)
 
-    def _unwell(self) -> bool:
+    def _unwell(self) -> list[str]:
+        """Return what is missing."""
         if not self._cluster.is_complete:
-            return True
+            return ["a broker does not serve, or does not know all others"]
         snapshots = [each.broker.metadata.snapshot() for each in self._brokers if each.broker is not None]
-        return any(
-            partition.leader < 0 or set(partition.isr) != set(partition.replicas) or partition.adding
+        return [
+            f"{name}-{partition.index}: {partition}"
             for snapshot in snapshots
-            for topic in snapshot.topics.values()
+            for name, topic in snapshot.topics.items()
             for partition in topic.partitions
-        )
+            if partition.leader < 0 or set(partition.isr) != set(partition.replicas) or partition.adding
+        ]
 
     @property
     def _brokers(self) -> Iterable[SimulatedBroker]:

@@ -1,6 +1,10 @@
 """Rules that are checked, and how often each was."""
 
 from collections import Counter
+from collections.abc import Callable
+
+from kohort.testing.simulation import World
+from kohort.testing.simulation.world import NotReached
 
 
 class Violation(AssertionError):
@@ -18,3 +22,14 @@ class Rules:
         self.checked[rule] += 1
         if not holds:
             raise Violation(f"{rule}: {str(found)[:500]}")
+
+    async def hold_within(
+        self, world: World, rule: str, unfinished: Callable[[], object], virtual_seconds: float
+    ) -> None:
+        """Return once nothing is unfinished. Raises: Violation, with what is, if something is in the end."""
+        try:
+            await world.until(lambda: not unfinished(), virtual_seconds)
+        except NotReached:
+            self.hold(rule, False, unfinished())
+        else:
+            self.hold(rule, True, None)

@@ -206,8 +206,9 @@ class Run:
         await self.stop_writing()
         await asyncio.sleep(TRANSACTIONS_END_SECONDS)
         for shown in (*books.shown.values(), books.sharing.values):
-            is_shown = partial(lambda shown: books.counting <= set(shown), shown)
-            await self._world.until(is_shown, SETTLE_SECONDS)
+            not_shown = partial(lambda shown: books.counting - set(shown), shown)
+            rule = "a group is shown what counts"
+            await books.hold_within(self._world, rule, not_shown, SETTLE_SECONDS)
         for error in (each for app in self.apps for each in app.failures):
             if isinstance(error, ConfigurationError) or not isinstance(error, KohortError):
                 raise error
