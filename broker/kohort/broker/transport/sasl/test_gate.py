@@ -1,5 +1,6 @@
 """Clients that have not authenticated at a listener with SASL, through real sockets."""
 
+import random
 import struct
 import sys
 from collections.abc import AsyncIterator
@@ -11,7 +12,7 @@ import pytest
 import trio
 
 from kohort.broker.runtime.lock_out import LockOut
-from kohort.broker.transport import test_support
+from kohort.broker.transport import pending_connections, random_set, test_support
 from kohort.broker.transport.reactor import open_plain
 from kohort.broker.transport.sasl.gate import (
     AUTHENTICATION_MS_MAX,
@@ -33,6 +34,7 @@ HANDSHAKE, AUTHENTICATE = 17, 36
 RIGHT = b"\0alice\0secret"
 WRONG = b"\0alice\0guess"
 DELAY_MS = 100
+LOGINS = 24
 
 Answer = TypeVar("Answer", bound=Message)
 
@@ -106,6 +108,10 @@ class Client:
         request.respond(HeartbeatResponse(error_code=0))
         await test_support.receive(self.stream)
         return request.principal
+
+    def is_displaced(self) -> bool:
+        """Return whether the broker has closed the connection, of which no answer is left to read."""
+        return self.stream.socket.is_readable()
 
     async def is_closed(self) -> bool:
         with trio.fail_after(5):
@@ -274,6 +280,49 @@ async def test_a_flood_from_one_address_does_not_displace_clients_of_another() -
         assert (await friend.show(RIGHT)).error_code == 0
         assert await friend.beat() == "User:alice"
         for each in silent:
+            await each.stream.aclose()
+
+
+async def silent_flood(here: Guarded, strangers: list[Client], number: int) -> list[Client]:
+    """Connect from as many addresses as there are places. Return all strangers that have a place."""
+    accepted = here.world.counters.connections_accepted + UNAUTHENTICATED_MAX
+    hosts = [f"127.{number}.{each // 128}.{1 + each % 128}" for each in range(UNAUTHENTICATED_MAX)]
+    strangers = [*strangers, *[await here.connect(each) for each in hosts]]
+    await here.world.until(
+        lambda: (
+            here.world.counters.connections_accepted == accepted
+            and here.world.reactor.connections == UNAUTHENTICATED_MAX
+        )
+    )
+    for each in strangers:
+        if each.is_displaced():
+            await each.stream.aclose()
+    return [each for each in strangers if each.stream.socket.fileno() >= 0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.2 is not this machine's")
+@pytest.mark.parametrize("seed", range(3))
+async def test_clients_log_in_during_a_silent_flood_from_everywhere(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the oldest first no client keeps its place: so many strangers come before each of its words."""
+    randrange = random.Random(seed).randrange
+    monkeypatch.setattr(pending_connections, "randbelow", randrange)
+    monkeypatch.setattr(random_set, "randbelow", randrange)
+    async with guarded() as here:
+        strangers = await silent_flood(here, [], 1)
+        clients = [await here.connect(f"127.2.2.{1 + each}") for each in range(LOGINS)]
+        strangers = await silent_flood(here, strangers, 3)
+        spoke = [each for each in clients if not each.is_displaced()]
+        assert len(spoke) >= LOGINS // 6  # A silent one stays with (1 - 1/256)^256: 9 of 24.
+        for each in spoke:
+            await each.handshake()
+        strangers = await silent_flood(here, strangers, 4)
+        came = [each for each in spoke if not each.is_displaced()]
+        assert len(came) >= len(spoke) * 3 // 4  # A silent connection goes before one that has sent a word.
+        for each in came:
+            assert (await each.show(RIGHT)).error_code == 0
+        for each in (*strangers, *clients):
             await each.stream.aclose()
 
 
