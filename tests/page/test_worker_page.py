@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -25,6 +24,7 @@ from tests.interop.broker_process import BrokerProcess
 from tests.interop.waiting import wait_until
 from tests.page.browser import Browser, find_chromium
 from tests.page.hostile import EVIL, unharmed
+from tests.ports import free_port
 from tests.queues.service import http_double
 
 ROOT = Path(__file__).parents[2]
@@ -54,13 +54,6 @@ when = [{{ header = "country" }}]
 url = "{url}"
 rate_max = 50.0
 """
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def told(address: str) -> dict[str, Any]:

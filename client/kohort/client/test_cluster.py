@@ -23,6 +23,7 @@ from kohort.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from kohort.protocol.schema import Message
+from tests.ports import free_port
 
 METADATA_VERSION = 13
 METADATA, API_VERSIONS = 3, 18
@@ -110,15 +111,9 @@ def run(play: Play, brokers: int = 1, **options: object) -> None:
     anyio.run(main)
 
 
-async def free_port() -> int:
-    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
-        port: int = listener.extra(SocketAttribute.local_port)
-        return port
-
-
 def test_a_refused_advertised_address_names_the_broker_that_advertised_it() -> None:
     async def play(cluster: Cluster, brokers: list[Broker]) -> None:
-        nowhere = await free_port()
+        nowhere = free_port()
         brokers[0].brokers = ((7, nowhere),)
         await cluster.refresh_metadata(())
         with pytest.raises(NetworkError) as caught:
@@ -132,7 +127,7 @@ def test_a_refused_advertised_address_names_the_broker_that_advertised_it() -> N
 
 def test_when_no_known_broker_is_reachable_it_bootstraps_again() -> None:
     async def play(cluster: Cluster, brokers: list[Broker]) -> None:
-        brokers[0].brokers = ((7, await free_port()),)
+        brokers[0].brokers = ((7, free_port()),)
         await cluster.refresh_metadata(())
         (first,) = [await cluster.any_connection()]
         first.close()
@@ -145,7 +140,7 @@ def test_when_no_known_broker_is_reachable_it_bootstraps_again() -> None:
 
 def test_without_rebootstrap_only_known_brokers_are_tried() -> None:
     async def play(cluster: Cluster, brokers: list[Broker]) -> None:
-        nowhere = await free_port()
+        nowhere = free_port()
         brokers[0].brokers = ((7, nowhere),)
         await cluster.refresh_metadata(())
         first = await cluster.any_connection()
