@@ -139,7 +139,7 @@ def test_a_torn_fetch_loses_no_record_and_a_torn_join_gets_its_group(broker: Bro
     broker.tear_next("Fetch")
     broker.tear_next("JoinGroup")
     broker.tear_next("OffsetCommit")
-    consumer = consumer_of(broker)
+    consumer = consumer_of(broker, **{"session.timeout.ms": 6_000})  # The torn join's member ends by it.
     consumer.subscribe(["orders"])
     assert next_value(consumer) == b"one"
     consumer.commit(asynchronous=False)
