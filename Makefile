@@ -35,12 +35,14 @@ SHIPPED := build/shipped
 TESTS ?=
 # Most tests wait for processes that they started, so that two files for each core have their use. The
 # files go to whoever is free, in the order of `testpaths`: the long ones first, and units fill the gaps.
-# A test that takes more than ten minutes hangs: its process writes the stacks of its threads and ends. The run
-# then ends with the name of that test. pytest-xdist would start another worker in its place, which gets no test with
-# --dist loadfile, and the run would wait for it forever. Tests that did not run count as failed (tests/not_run.py).
+# A test that takes more than ten minutes, five in `make test`, hangs: its process writes the stacks of its threads
+# and ends. The run then ends with the name of that test. pytest-xdist would start another worker in its place, which
+# gets no test with --dist loadfile, and the run would wait for it forever. Tests that did not run count as failed
+# (tests/not_run.py).
 WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) * 2)))
-HANGING := -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
-PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
+HANGS_AFTER_SECONDS = 600
+HANGING = -o faulthandler_timeout=$(HANGS_AFTER_SECONDS) -o faulthandler_exit_on_timeout=true
+PYTEST = $(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
 	--durations=20 --durations-min=5 $(HANGING)
 SPARK_TESTS := pipeline tests/spark
 SYSTEM_TESTS := tests/attacks tests/cluster tests/interop tests/security tests/workers
@@ -81,6 +83,7 @@ jar: $(SPARK_STAMP)  ## Build the jar that reads segments in Spark's JVM, where 
 demo: $(STAMP)  ## Count 336,776 flights while members and the broker are killed.
 	@$(PY) examples/flights/demo.py $(ARGS)
 
+test: HANGS_AFTER_SECONDS = 300
 test: $(STAMP) $(if $(filter $(addsuffix %,$(SPARK_TESTS)),$(TESTS)),$(SPARK_STAMP))  ## Run the tests of kohort alone. TESTS=path and ARGS="-k name" narrow them down.
 	@$(PYTEST) $(ARGS) $(or $(TESTS),$(addprefix --ignore=,$(SYSTEM_TESTS) $(SPARK_TESTS)))
 

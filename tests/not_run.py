@@ -8,6 +8,10 @@ import pytest
 
 LAST_FAILED = "cache/lastfailed"
 """Where pytest's cache has the tests that failed."""
+CRASHED = "cache/crashed"
+"""Where it has the tests whose workers ended."""
+BY_XDIST = "???"
+"""What pytest-xdist says of when a test ended its worker."""
 
 
 class NotRun:
@@ -16,6 +20,7 @@ class NotRun:
     def __init__(self) -> None:
         self._waiting: dict[str, None] = {}
         self._crashed = False
+        self._crashed_tests: list[str] = []
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
@@ -26,6 +31,8 @@ class NotRun:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A test that has begun has a result, one that ends its worker too."""
         self._waiting.pop(report.nodeid, None)
+        if report.when == BY_XDIST:
+            self._crashed_tests.append(report.nodeid)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, error: object) -> None:
@@ -39,6 +46,7 @@ class NotRun:
         if self._crashed and session.config.cache is not None:
             failed = session.config.cache.get(LAST_FAILED, {})
             session.config.cache.set(LAST_FAILED, failed | dict.fromkeys(self._waiting, True))
+            session.config.cache.set(CRASHED, self._crashed_tests)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Say how many there are."""

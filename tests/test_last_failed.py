@@ -1,5 +1,6 @@
 """A change lands where what fails among others passes alone: `.ci/run` is tried with a `make` of its own."""
 
+import json
 import os
 import re
 import shlex
@@ -29,7 +30,7 @@ pytest_plugins = ["pytester"]
 
 MAKE = """#!/bin/sh
 echo "make $* in $(basename "$PWD")" >>"$CALLS"
-case "$1" in test) eval "$TEST" ;; again) eval "$AGAIN" ;; esac
+case "$*" in test) eval "$TEST" ;; *--last-failed) eval "$REST" ;; again) eval "$AGAIN" ;; esac
 """
 GIT = """#!/bin/sh
 mkdir "$4" && cp -r .venv .pytest_cache "$4"
@@ -45,7 +46,7 @@ def write(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def run(folder: Path, *, test: str, again: str = "true") -> tuple[int, str, list[str]]:
+def run(folder: Path, *, test: str, rest: str = "true", again: str = "true") -> tuple[int, str, list[str]]:
     """Run `.ci/run`, whose steps do what is given: its status, what it says, what it calls."""
     write(folder / ".ci" / "run", (ROOT / ".ci" / "run").read_text(encoding="utf-8"))
     write(folder / "bin" / "make", MAKE)
@@ -56,6 +57,7 @@ def run(folder: Path, *, test: str, again: str = "true") -> tuple[int, str, list
         "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
         "CALLS": str(folder / "calls"),
         "TEST": test,
+        "REST": rest,
         "AGAIN": again,
     }
     done = subprocess.run(
@@ -93,6 +95,25 @@ def test_a_test_that_fails_twice_has_failed(tmp_path: Path) -> None:
     assert run(tmp_path, test=failing("tests/a.py::one"), again="false")[0] == 1
 
 
+CRASH = "printf '[\"tests/a.py::hangs\"]' >.pytest_cache/v/cache/crashed; "
+
+
+def test_where_a_worker_crashed_the_rest_is_run_beside_one_another(tmp_path: Path) -> None:
+    many = failing(*(f"tests/a.py::{number}" for number in range(1_000)))
+    status, said, calls = run(tmp_path, test=CRASH + many)
+    assert status == 0
+    assert said.count('"tests/a.py::hangs"') == 2
+    assert calls[1:4] == ["make test in test", "make test ARGS=--last-failed in test", "make venv"]
+
+
+def test_a_test_that_fails_after_a_crash_is_run_again_alone(tmp_path: Path) -> None:
+    rest = failing("tests/a.py::hangs")
+    status, _, calls = run(tmp_path / "once", test=CRASH + rest, rest=rest)
+    assert status == 0
+    assert calls[2:4] == ["make test ARGS=--last-failed in test", "make again in test"]
+    assert run(tmp_path / "twice", test=CRASH + rest, rest=rest, again="false")[0] == 1
+
+
 def test_many_that_fail_are_no_accident(tmp_path: Path) -> None:
     status, said, calls = run(tmp_path, test=failing(*(f"tests/a.py::{number}" for number in range(11))))
     assert status == 1
@@ -120,7 +141,7 @@ def options_of_make() -> list[str]:
     said = subprocess.run(shown, check=True, cwd=ROOT, capture_output=True, text=True).stdout
     command = next(each for each in said.splitlines() if " -m pytest " in each)
     options = command.partition(" -m pytest ")[2].removesuffix(" none")
-    return shlex.split(options.replace("faulthandler_timeout=600", "faulthandler_timeout=1"))
+    return shlex.split(options.replace("faulthandler_timeout=300", "faulthandler_timeout=1"))
 
 
 def test_a_test_that_hangs_ends_the_run_and_what_has_not_run_has_failed(
@@ -132,6 +153,9 @@ def test_a_test_that_hangs_ends_the_run_and_what_has_not_run_has_failed(
     done.assert_outcomes(failed=1)
     done.stdout.fnmatch_lines(["worker 'gw0' crashed while running 'test_it.py::test_that_hangs'"])
     done.stdout.fnmatch_lines(["a worker crashed: 1 tests did not run and count as failed"])
+    assert json.loads((pytester.path / ".pytest_cache/v/cache/crashed").read_text(encoding="utf-8")) == [
+        "test_it.py::test_that_hangs"
+    ]
     done.stderr.fnmatch_lines(["Timeout (0:00:01)!", "*in linger", "*in test_that_hangs"])
     path = pytester.path / ".pytest_cache" / "v" / "cache" / "lastfailed"
     assert last_failed(path) == ["test_it.py::test_that_hangs", "test_it.py::test_that_never_runs"]

@@ -32,7 +32,7 @@ STEP_NS_MIN, STEP_NS_MAX = 1_000, 40_000  # How long one step of a busy process 
 STEP_NS_SPAN = STEP_NS_MAX - STEP_NS_MIN
 START_WALL_NS = 1_700_000_000 * SECOND  # The wall time at which every run starts.
 ACTIONS_PER_COLLECTION = 2_000
-VIRTUAL_SECONDS_MAX = 3_600.0  # A run that waits longer has failed: timers of a broker never end by themselves.
+VIRTUAL_SECONDS_MAX = 3_600.0  # Timers of a broker never end by themselves: a longer wait is in vain.
 COLLECTIONS_PER_WHOLE = 10  # The others leave alone what has outlived two of them.
 
 
