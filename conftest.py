@@ -5,10 +5,16 @@ from collections.abc import Generator
 from importlib.util import find_spec
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import left_open
 
 pytest_plugins = ["tests.not_run"]
+
+# How long an example takes says how busy the machine is, and messages have many fields.
+UNCHECKED = (HealthCheck.too_slow, HealthCheck.data_too_large)
+settings.register_profile("kohort", deadline=None, suppress_health_check=UNCHECKED)
+settings.load_profile("kohort")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts background jobs so, and whatever tests start would inherit it: no interrupt would end

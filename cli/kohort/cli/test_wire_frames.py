@@ -3,7 +3,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.cli.wire_frames import Conversation, FrameReading, Reading, Row, lines_of, split_frames
@@ -29,11 +29,7 @@ from tests.repetitions import repetitions
 
 SPOKEN = [*EVERY_API.values(), *BETWEEN_BROKERS.values()]
 BATCH = build_batch([(1_000, b"k", b"v", (("h", b"x"), ("n", None))), (1_001, None, b"w", ())], base_offset=7)
-FEW = settings(
-    max_examples=repetitions(2, by_night=20),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+FEW = settings(max_examples=repetitions(2, by_night=20))
 every_api = pytest.mark.parametrize("api", SPOKEN, ids=lambda api: str(api.name))
 randoms = st.randoms(use_true_random=False)
 

@@ -85,7 +85,7 @@ def joined(parts: Sequence[Sequence[RecordFields]], compressions: Sequence[Compr
     st.integers(0, 20),
     st.sampled_from([1, 500, 1 << 20]),
 )
-@settings(max_examples=repetitions(60, by_night=300), deadline=None)
+@settings(max_examples=repetitions(60, by_night=300))
 def test_columns_equal_the_plain_decoder(
     parts: list[list[RecordFields]], compressions: list[Compression], fetch_offset: int, chunk_bytes: int
 ) -> None:
@@ -98,7 +98,7 @@ def test_columns_equal_the_plain_decoder(
     st.lists(st.tuples(st.integers(1, 700), st.integers(0, 130)), min_size=1, max_size=6),
     codecs,
 )
-@settings(max_examples=repetitions(20, by_night=60), deadline=None)
+@settings(max_examples=repetitions(20, by_night=60))
 def test_runs_of_records_of_one_size_can_start_and_end_anywhere(
     runs: list[tuple[int, int]], compression: Compression
 ) -> None:
@@ -113,7 +113,7 @@ def test_runs_of_records_of_one_size_can_start_and_end_anywhere(
     codecs,
     st.integers(0, 60),
 )
-@settings(max_examples=repetitions(20, by_night=60), deadline=None)
+@settings(max_examples=repetitions(20, by_night=60))
 def test_many_batches_are_decoded_together(
     parts: list[list[RecordFields]], repeated: int, codec: Compression, fetch_offset: int
 ) -> None:
@@ -126,7 +126,7 @@ def test_many_batches_are_decoded_together(
     st.lists(batches, min_size=16, max_size=20),
     st.lists(st.tuples(st.integers(0, 4000), st.integers(1, 255)), min_size=1, max_size=4),
 )
-@settings(max_examples=repetitions(40, by_night=200), deadline=None)
+@settings(max_examples=repetitions(40, by_night=200))
 def test_damage_in_many_batches_raises_only_wire_errors(
     parts: list[list[RecordFields]], damage: list[tuple[int, int]]
 ) -> None:
@@ -144,7 +144,7 @@ def test_a_long_batch_of_records_of_all_sizes() -> None:
 
 
 @given(batches, st.data())
-@settings(max_examples=repetitions(25, by_night=100), deadline=None)
+@settings(max_examples=repetitions(25, by_night=100))
 def test_compaction_leaves_gaps(records: list[RecordFields], data: st.DataObject) -> None:
     batch = build_batch(records, base_offset=10)
     header, payload = read_header(batch), plain_payload(batch, read_header(batch))
@@ -163,7 +163,7 @@ def test_compaction_leaves_gaps(records: list[RecordFields], data: st.DataObject
     st.integers(0, 2000),
     st.booleans(),
 )
-@settings(max_examples=repetitions(100, by_night=500), deadline=None)
+@settings(max_examples=repetitions(100, by_night=500))
 def test_damaged_bytes_raise_only_wire_errors(
     parts: list[list[RecordFields]],
     compressions: list[Compression],
@@ -180,7 +180,7 @@ def test_damaged_bytes_raise_only_wire_errors(
 
 
 @given(st.lists(st.binary(max_size=30), max_size=3), st.integers(-1, 4))
-@settings(max_examples=repetitions(60, by_night=300), deadline=None)
+@settings(max_examples=repetitions(60, by_night=300))
 def test_records_of_any_bytes_raise_only_wire_errors(pieces: list[bytes], count: int) -> None:
     batch = bytearray(build_batch([(1, b"k", b"v", ())])[:61]) + b"".join(pieces)
     batch[8:12] = (len(batch) - 12).to_bytes(4, "big")

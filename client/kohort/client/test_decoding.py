@@ -54,7 +54,7 @@ def one_by_one(batch: bytes) -> list[ConsumerRecord]:
 
 
 @given(st.lists(fields, min_size=1, max_size=30), st.integers(0, 2**62))
-@settings(max_examples=repetitions(50, by_night=200), deadline=None)
+@settings(max_examples=repetitions(50, by_night=200))
 def test_a_decoded_list_equals_the_built_records(records: list[RecordFields], base_offset: int) -> None:
     batch = build_batch(records, base_offset=base_offset, leader_epoch=4)
     assert listed(batch) == built_of(records, base_offset) == one_by_one(batch)
@@ -74,7 +74,7 @@ def test_a_decoded_list_equals_the_built_records(records: list[RecordFields], ba
     ),
     st.sampled_from([0, 500, 9000, 2**40]),
 )
-@settings(max_examples=repetitions(60, by_night=300), deadline=None)
+@settings(max_examples=repetitions(60, by_night=300))
 def test_runs_of_equal_records_can_start_and_end_anywhere(
     runs: list[tuple[int, int | None, int | None, int, bool]], first_ms: int
 ) -> None:
@@ -100,7 +100,7 @@ def test_a_long_batch_of_records_of_all_sizes() -> None:
 
 
 @given(st.lists(fields, min_size=1, max_size=12), st.data())
-@settings(max_examples=repetitions(30, by_night=100), deadline=None)
+@settings(max_examples=repetitions(30, by_night=100))
 def test_compaction_leaves_gaps(records: list[RecordFields], data: st.DataObject) -> None:
     batch = build_batch(records, base_offset=10, leader_epoch=4)
     header, payload = read_header(batch), plain_payload(batch, read_header(batch))
@@ -126,7 +126,7 @@ def test_log_append_time_is_every_records_time() -> None:
     st.integers(0, 3000),
     st.booleans(),
 )
-@settings(max_examples=repetitions(120, by_night=500), deadline=None)
+@settings(max_examples=repetitions(120, by_night=500))
 def test_damaged_bytes_raise_only_wire_errors(
     records: list[RecordFields], changes: list[tuple[int, int]], cut: int, cuts: bool
 ) -> None:

@@ -5,7 +5,7 @@ from functools import partial
 from uuid import UUID
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.protocol import constructs
@@ -19,11 +19,7 @@ Wrap = Callable[[Message], Message]
 
 every_message = pytest.mark.parametrize("cls", EVERY_MESSAGE, ids=lambda cls: cls.__name__)
 randoms = st.randoms(use_true_random=False)
-few = settings(
-    max_examples=repetitions(4, by_night=40),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+few = settings(max_examples=repetitions(4, by_night=40))
 fewer = settings(few, max_examples=repetitions(2, by_night=20))
 
 

@@ -214,7 +214,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
     return files
 
 
-@settings(max_examples=repetitions(30, by_night=60), deadline=None)
+@settings(max_examples=repetitions(30, by_night=60))
 @given(data=st.data())
 def test_any_truncation_of_any_file_leaves_the_longest_valid_prefix(
     data: st.DataObject, image: Image, tmp_path_factory: pytest.TempPathFactory
@@ -253,7 +253,7 @@ OPERATION = st.one_of(
 )
 
 
-@settings(max_examples=repetitions(20, by_night=40), deadline=None)
+@settings(max_examples=repetitions(20, by_night=40))
 @given(operations=st.lists(OPERATION, min_size=5, max_size=25))
 def test_reads_equal_a_model_in_memory(
     operations: list[tuple[str, int]], tmp_path_factory: pytest.TempPathFactory

@@ -196,7 +196,7 @@ def test_a_new_segment_starts_without_a_recovery_point(tmp_path: Path) -> None:
     directory.close()
 
 
-@settings(max_examples=repetitions(40, by_night=400), deadline=None)
+@settings(max_examples=repetitions(40, by_night=400))
 @given(data=st.data())
 def test_any_damage_after_the_recovery_point_leaves_the_longest_valid_prefix(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

@@ -514,7 +514,7 @@ def test_a_client_that_reads_very_slowly_is_closed_sooner_with_full_memory() -> 
 # -- any order of things --------------------------------------------------------------------------------
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.randoms(use_true_random=True))
 def test_for_any_pieces_and_order_each_answer_is_sent_once_in_order(random: Random) -> None:
     side = Side()

@@ -58,7 +58,7 @@ def sealed(batch: bytes, position: int, *patch: int) -> bytes:
 
 
 @given(st.lists(fields, min_size=1, max_size=20), st.sampled_from(CODECS), st.integers(0, 2**62))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_built_batch_is_read_back(
     records: list[tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]],
     compression: Compression,
@@ -82,7 +82,7 @@ def test_a_built_batch_is_read_back(
     st.integers(0, 500),
     st.booleans(),
 )
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 def test_damaged_bytes_raise_only_wire_errors(
     compression: Compression, changes: list[tuple[int, int]], cut: int, cuts: bool
 ) -> None:
@@ -101,7 +101,6 @@ def test_damaged_bytes_raise_only_wire_errors(
 
 
 @given(st.binary(max_size=300), st.sampled_from(CODECS[1:]))
-@settings(deadline=None)
 def test_codecs_raise_only_wire_errors(data: bytes, compression: Compression) -> None:
     with suppress(WireError):
         decompress(compression, data, 10_000)

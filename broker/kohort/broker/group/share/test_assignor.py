@@ -36,7 +36,7 @@ def test_a_member_that_joins_last_gets_a_partition_too() -> None:
         assert all(loads(members).values()), members
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(
         st.dictionaries(st.sampled_from("abcdefgh"), st.frozensets(st.sampled_from(TOPICS)), max_size=8),
