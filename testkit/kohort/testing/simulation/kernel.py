@@ -33,6 +33,9 @@ STEP_NS_SPAN = STEP_NS_MAX - STEP_NS_MIN
 START_WALL_NS = 1_700_000_000 * SECOND  # The wall time at which every run starts.
 ACTIONS_PER_COLLECTION = 2_000
 VIRTUAL_SECONDS_MAX = 3_600.0  # Timers of a broker never end by themselves: a longer wait is in vain.
+ACTIONS_MAX = (
+    20_000_000  # A run with so many does nothing else than spin: three brokers for 160 s take 200,000.
+)
 COLLECTIONS_PER_WHOLE = 10  # The others leave alone what has outlived two of them.
 
 
@@ -95,6 +98,8 @@ class Kernel:
         self._end_ns: float = 0
         self._collections = 0
         self._collect_at: float = math.inf  # After so many actions.
+        self._last_action = 0
+        """A run whose garbage is collected has failed after so many."""
 
     # -- what is to happen --------------------------------------------------------------------------------
 
@@ -111,7 +116,7 @@ class Kernel:
         return self.call_at(self.time_ns + delay_ns, action)
 
     def step(self) -> bool:
-        """Do the next thing. Return False if there is none."""
+        """Do the next thing. Return False if there is none. Raises: SimulationStuck after `ACTIONS_MAX`."""
         heap = self._heap
         if self.actions_run >= self._collect_at:
             self._collect_garbage()
@@ -180,12 +185,14 @@ class Kernel:
     def collecting(self) -> Iterator[None]:
         """Within the block collect garbage after so many actions, and at no other time.
 
+        The block is one run: it has failed after `ACTIONS_MAX` actions.
         Garbage may have code that still runs, such as the `finally` of an async generator. Python would
         collect it by how many objects there are in the whole process, and in any of its threads.
         """
         is_automatic = gc.isenabled()
         gc.disable()
         self._collect_at = self.actions_run + ACTIONS_PER_COLLECTION
+        self._last_action = self.actions_run + ACTIONS_MAX
         try:
             yield
         finally:
@@ -194,6 +201,11 @@ class Kernel:
                 gc.enable()
 
     def _collect_garbage(self) -> None:
+        if self.actions_run >= self._last_action:
+            seconds = self.time_ns / SECOND
+            raise SimulationStuck(
+                f"{ACTIONS_MAX:,} actions, and no end in {seconds:,.0f} s of virtual time: does a task spin?"
+            )
         self._collections += 1
         self._collect_at = self.actions_run + ACTIONS_PER_COLLECTION
         gc.collect(1 if self._collections % COLLECTIONS_PER_WHOLE else 2)

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from kohort.testing.simulation import kernel
+from kohort.testing.simulation.kernel import SimulationStuck
 from kohort.testing.simulation.running import run_seed
 from kohort.testing.simulation.world import World
 
@@ -41,6 +43,20 @@ def ends_of_dropped_generators() -> list[int]:
     assert error is None
     assert gc.isenabled()
     return ends
+
+
+def test_a_run_that_spins_ends_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "ACTIONS_MAX", 10_000)
+
+    async def spin(_world: World) -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    world, error = run_seed(spin, 1)
+    assert isinstance(error, SimulationStuck)
+    assert "10,000 actions" in str(error)
+    assert world.kernel.actions_run < 10_000 + kernel.ACTIONS_PER_COLLECTION
+    assert gc.isenabled()
 
 
 @pytest.mark.usefixtures("_thresholds")
