@@ -28,6 +28,7 @@ from kohort.client.aio import Producer as AsyncProducer
 from kohort.protocol.errors import ErrorCode
 
 PATIENCE_S = 30.0
+LONG_MS = 3_600_000  # No test waits for it.
 
 MakeTopic = Callable[[int], str]
 
@@ -81,13 +82,14 @@ def test_a_transaction_block_is_atomic(
 def test_an_abort_drops_unsent_records(bootstrap: str, topic: MakeTopic, transactional_id: str) -> None:
     name = topic(1)
     with Producer(
-        bootstrap_servers=bootstrap, transactional_id=transactional_id, linger_ms=5_000
+        bootstrap_servers=bootstrap,
+        transactional_id=transactional_id,
+        linger_ms=LONG_MS,
+        delivery_timeout_ms=2 * LONG_MS,
     ) as producer:
         producer.begin_transaction()
         delivery = producer.send(name, b"never")
-        began = time.monotonic()
         producer.abort_transaction()
-        assert time.monotonic() - began < 4
         with pytest.raises(TransactionFailedError, match="aborted"):
             delivery.result(PATIENCE_S)
         with producer.transaction():

@@ -31,7 +31,7 @@ def test_the_commit_continues_and_the_next_poll_repeats_the_revocation(
         began_s = time.monotonic()
         for _ in range(2):
             assert consumer._loop.call(consumer._handovers.begin, GOES, Deadline(100)) is None
-        assert 0.2 <= time.monotonic() - began_s < 5
+        assert time.monotonic() - began_s >= 0.2  # Both end before the commit, which waits for this test.
         coordinator_answers.set()
         wait_until(
             lambda: consumer._loop.call(consumer._handovers.begin, GOES, Deadline(100)), "it is committed"
