@@ -14,9 +14,7 @@ from tests.interop.kafka_tools import MissingTool
 
 SESSION_MS = 45_000
 WEEK_SECONDS = 7 * 24 * 3600
-QUICK_SECONDS = 0.2
 JVM_SECONDS = 30.0  # For a process to start, and to join.
-BUSY_SECONDS = 2.0  # Where others have the cores; nothing in it sleeps.
 
 Close = Callable[[], None]
 
@@ -74,15 +72,14 @@ def is_in(broker: Broker, client_id: str) -> bool:
 @pytest.mark.parametrize("join", [confluent_member, kafka_python_member, java_member])
 def test_a_session_of_45_seconds_ends_at_once(broker: Broker, join: Callable[[Broker], Close]) -> None:
     close = join(broker)
-    began, computed = time.perf_counter(), time.process_time()
+    began = time.monotonic()
     broker.clock.advance(seconds=46)
     group = broker.groups["readers"]
-    took, computed = time.perf_counter() - began, time.process_time() - computed
+    took = time.monotonic() - began
     assert group.members == ()
     assert "missed its session timeout" in group.rebalances[-1].cause
     assert "not heard of for 4" in group.rebalances[-1].cause
-    assert computed < QUICK_SECONDS, computed
-    assert took < BUSY_SECONDS, took
+    assert took < SESSION_MS / 1_000, "it does not wait for the end of the session in real time"
     close()
 
 
