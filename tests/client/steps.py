@@ -72,6 +72,15 @@ class Neighbour:
         self._thread.join()
 
 
+LONG_MS = 3_600_000
+"""A timeout that no test waits for: what ends nevertheless has not waited for it."""
+
+
+def has_ended(client: Consumer) -> bool:
+    """Whether the client's thread has ended. A close gives up to wait for that after ten seconds."""
+    return not client._loop._thread.is_alive()
+
+
 def poll_until(consumer: Consumer, condition: Callable[[], object], what: str) -> None:
     def polled() -> object:
         consumer.poll(timeout_ms=20)

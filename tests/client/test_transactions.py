@@ -26,9 +26,9 @@ from kohort.client import (
 )
 from kohort.client.aio import Producer as AsyncProducer
 from kohort.protocol.errors import ErrorCode
+from tests.client.steps import LONG_MS
 
 PATIENCE_S = 30.0
-LONG_MS = 3_600_000  # No test waits for it.
 
 MakeTopic = Callable[[int], str]
 
