@@ -74,7 +74,7 @@ def default_store() -> Path:
     type=click.IntRange(1),
     default=_DEFAULTS.retention_bytes // _MEBIBYTE,
     show_default=True,
-    help="Forget the oldest events while all take more.",
+    help="Forget the oldest events while all take more. The state of the groups comes on top.",
 )
 @click.option(
     "--cluster",
