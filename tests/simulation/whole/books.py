@@ -4,6 +4,7 @@ from collections import Counter
 
 from tests.simulation.whole.cluster_books import ClusterBooks
 from tests.simulation.whole.keeping import KeepBooks
+from tests.simulation.whole.replication_books import ReplicationBooks
 from tests.simulation.whole.rules import Rules
 from tests.simulation.whole.sharing import ShareBooks
 from tests.simulation.whole.trimming import TrimBooks
@@ -35,6 +36,7 @@ class Books(Rules):
         self.trimming = TrimBooks()
         self.keeping = KeepBooks()
         self.cluster = ClusterBooks()
+        self.replication = ReplicationBooks()
 
     @property
     def counting(self) -> set[str]:
@@ -69,5 +71,5 @@ class Books(Rules):
 
     def all_checked(self) -> Counter[str]:
         """Return how often each rule was checked, those of the parts too."""
-        parts = (self.sharing, self.trimming, self.keeping, self.cluster)
+        parts = (self.sharing, self.trimming, self.keeping, self.cluster, self.replication)
         return sum((each.checked for each in parts), self.checked)

@@ -76,6 +76,11 @@ MUTANTS = (
         act="trim",
     ),
     shared("a topic that becomes strict is taken for synced", act="strict"),
+    shared("the furthest in sync is counted", act="roll"),
+    shared("whoever fetches is in sync", act="roll"),
+    shared("a log that diverges counts", act="cut"),
+    shared("a follower believes the leader's high watermark", act="roll"),
+    shared("a new leader keeps the leader epoch", act="roll"),
     shared("records are acknowledged before it is known whose they are", scenario="one"),
     WholeMutant(
         "a producer that is faster than its markers is fenced",

@@ -24,6 +24,7 @@ from kohort.client import (
 )
 from kohort.testing.simulation import World
 from kohort.testing.simulation.running import run_seed
+from kohort.testing.simulation.simulated_cluster import SimulatedCluster
 from kohort.testing.simulation.world import App
 from tests.simulation.whole.acts import ACTS, Acts
 from tests.simulation.whole.books import PROTOCOLS, Books
@@ -35,6 +36,7 @@ from tests.simulation.whole.keeping import check as check_kept
 from tests.simulation.whole.keeping import keep
 from tests.simulation.whole.keeping import topics as topics_to_keep
 from tests.simulation.whole.limits import Limits
+from tests.simulation.whole.onlooker import Onlooker
 from tests.simulation.whole.reached import counted
 from tests.simulation.whole.reading import read_to_end
 from tests.simulation.whole.sharing import prepare, share
@@ -114,6 +116,22 @@ async def three_run(world: World, books: Books, shape: Shape, limits: Limits) ->
         # Events of groups are never synced: with them no folder is taken for whole after a power failure.
         settings["kohort.group.events.enable"] = "false"
     cluster = await world.cluster(BROKERS, settings=settings)
+    run, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert run is not None
+
+    def stop(violation: str) -> None:
+        world.note(violation)
+        loop.call_soon_threadsafe(run.cancel)
+
+    books.replication.on_violation = stop
+    with Onlooker(books.replication, cluster.brokers).in_place():
+        await _run_cluster(world, books, shape._replace(act=act), limits, cluster)
+
+
+async def _run_cluster(
+    world: World, books: Books, shape: Shape, limits: Limits, cluster: SimulatedCluster
+) -> None:
+    assert shape.act is not None
     await _create(
         world,
         cluster.bootstrap,
@@ -153,7 +171,7 @@ async def three_run(world: World, books: Books, shape: Shape, limits: Limits) ->
     etcd.end()
     mend_folders()
     await run.stop_writing()
-    await Acts(world, cluster, books, TOPIC).play(act)
+    await Acts(world, cluster, books, TOPIC).play(shape.act)
     await run.end()
 
 
@@ -372,4 +390,4 @@ def play(
     test = partial(SCENARIOS[scenario], books=books, shape=shape, limits=limits)
     with limits.in_place(), counted() as reached:
         world, error = run_seed(test, seed, on_line=on_line)
-    return Played(world, books, reached, error)
+    return Played(world, books, reached, books.replication.violation or error)
