@@ -27,11 +27,13 @@ from kohort.protocol.varint import (
     encode_uvarint,
     read_string_length_rest,
     read_uvarint_rest,
+    skip_tags,
 )
 
 __all__ = [
     "check_version",
     "decoder",
+    "decoder_source",
     "decoder_text",
     "encoder",
     "encoder_text",
@@ -39,12 +41,15 @@ __all__ = [
     "tags_of_other_versions",
 ]
 
-_DECODER_NAMES: dict[str, object] = {
+DECODER_NAMES: dict[str, object] = {
     "WireError": WireError,
     "StructError": struct.error,
     "TooManyItems": TooManyItems,
     "rest": read_uvarint_rest,
     "string_rest": read_string_length_rest,
+    "skip_tags": skip_tags,
+    "text": str,
+    "unpack_from": struct.unpack_from,
     "UUID": UUID,
     "check_ids": check_ids,
 }
@@ -59,9 +64,8 @@ _ENCODER_NAMES: dict[str, object] = {
 
 def decoder(cls: type[Message], version: int) -> Decoder:
     """Return the compiled decoder of `cls` in `version`. Raises: ValueError."""
-    title = f"{cls.__name__} v{version}"
-    source = _decoder_source(cls, version, title)
-    return cast(Decoder, source.build("def generated(data, exact=True):", f"decode {title}"))
+    source = decoder_source(cls, version)
+    return cast(Decoder, source.build("def generated(data, exact=True):", f"decode {source.names['title']}"))
 
 
 def encoder(cls: type[Message], version: int) -> Encoder:
@@ -73,7 +77,7 @@ def encoder(cls: type[Message], version: int) -> Encoder:
 
 def decoder_text(cls: type[Message], version: int) -> str:
     """Return the generated Python that reads `cls` in `version`, for display."""
-    return "\n".join(_decoder_source(cls, version, f"{cls.__name__} v{version}").lines)
+    return "\n".join(decoder_source(cls, version).lines)
 
 
 def encoder_text(cls: type[Message], version: int) -> str:
@@ -81,8 +85,9 @@ def encoder_text(cls: type[Message], version: int) -> str:
     return "\n".join(_encoder_source(cls, version, f"{cls.__name__} v{version}").lines)
 
 
-def _decoder_source(cls: type[Message], version: int, title: str) -> Source:
-    source = Source(_DECODER_NAMES)
+def decoder_source(cls: type[Message], version: int) -> Source:
+    """Return the lines that read `cls` in `version`, with the name `title` for both. Raises: ValueError."""
+    source = Source({**DECODER_NAMES, "title": f"{cls.__name__} v{version}"})
     max_items = cls.declaration().max_items
     writer = DecoderWriter(source, version, check_version(cls, version), is_limited=max_items is not None)
     source.add("size = len(data)")
@@ -96,14 +101,14 @@ def _decoder_source(cls: type[Message], version: int, title: str) -> Source:
         source.add("pos = 0")
         made = writer.struct(cls)
     with source.block("except (StructError, IndexError, UnicodeDecodeError) as error:"):
-        source.add(f"raise WireError('{title}: ' + str(error)) from None")
+        source.add("raise WireError(title + ': ' + str(error)) from None")
     with source.block("except TooManyItems as error:"):
-        source.add(f"raise WireError('{title}: more than ' + str(error) + ' elements in all') from None")
+        source.add("raise WireError(title + ': more than ' + str(error) + ' elements in all') from None")
     with source.block("if pos != size:"):
         with source.block("if pos > size:"):
-            source.add(f"raise WireError('{title}: the bytes end before the end of a length')")
+            source.add("raise WireError(title + ': the bytes end before the end of a length')")
         with source.block("if exact:"):
-            source.add(f"raise WireError('{title}: ' + str(size - pos) + ' bytes too many')")
+            source.add("raise WireError(title + ': ' + str(size - pos) + ' bytes too many')")
     if not has_ids:
         source.add(f"return {made}")
         return source

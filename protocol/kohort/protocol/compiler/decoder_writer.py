@@ -3,6 +3,9 @@
 In the generated code `data` holds the bytes, `size` is their number and `pos` the position of the next read.
 Malformed bytes raise IndexError, struct.error or UnicodeDecodeError inside the generated function, which
 raises WireError.
+
+The same lines run in Python and compiled by mypyc: what differs is what `text` and `unpack_from_...` are
+(`kohort.protocol.request_decoders`).
 """
 
 import struct
@@ -22,10 +25,14 @@ MINIMUM_BYTES = {
 }
 
 READ_EXPRESSIONS = {
-    "string": "str(data[pos:end], 'utf-8')",
+    "string": "text(data[pos:end], 'utf-8')",
     "bytes": "bytes(data[pos:end])",
     "records": "data[pos:end]",  # A view stays a view: a broker appends it without a copy.
 }
+
+
+NUMBERS = ("pos", "end", "size", "left", "MAX_LEFT", "left_containers", "MAX_LEFT_CONTAINERS", "ids")
+"""The variables of all decoders: integers of 64 bits where they are compiled."""
 
 
 class TooManyItems(Exception):
@@ -52,11 +59,18 @@ class DecoderWriter:
         variables = {each.name: self._field(each) for each in plain}
         self._end_run()
         if self.flexible:
-            self._tags(tagged, variables, tags_of_other_versions(cls, self.version))
+            others = tags_of_other_versions(cls, self.version)
+            if tagged or others:
+                self._tags(cls, tagged, variables, others)
+            else:
+                self._unknown_tags()
         arguments = [
-            variables.get(each.name) or self.source.literal(each.default) for each in cls.declaration().fields
+            variables.get(each.name) or self._default(cls, each) for each in cls.declaration().fields
         ]
         return f"{self.source.bind(cls.__name__, cls)}({', '.join(arguments)})"
+
+    def _default(self, cls: type[Message], field: Field) -> str:
+        return self.source.literal(field.default, f"{cls.__name__}_{field.name}_default")
 
     def _field(self, field: Field) -> str:
         """Write the lines that read a field, unless it joins a run. Return its variable."""
@@ -88,6 +102,10 @@ class DecoderWriter:
         with self.source.block(f"if {condition}:"):
             self.source.add(f"raise IndexError('{what} of ' + str({number}))")
 
+    def _number(self, stem: str) -> str:
+        """Return the name of a new variable for a length, a count, a flag or a tag."""
+        return self.source.fresh(stem, "i64")
+
     def _uvarint(self, variable: str, rest: str = "rest") -> None:
         self._first_byte(variable)
         self._further_bytes(variable, rest)
@@ -103,7 +121,7 @@ class DecoderWriter:
 
     def _length(self, wire: Wire, compact: bool) -> str:
         """Write the lines that read a length or count. Return its variable, which is -1 for null."""
-        length = self.source.fresh("n")
+        length = self._number("n")
         if compact:
             self._uvarint(length)
             self.source.add(f"{length} -= 1")
@@ -136,7 +154,7 @@ class DecoderWriter:
 
     def _compact_value(self, variable: str, wire: Wire, nullable: bool) -> None:
         """Write the lines that read a value after a compact length: 0 is null, others are one higher."""
-        length = self.source.fresh("n")
+        length = self._number("n")
         self._uvarint(length, "string_rest" if wire.name == "string" else "rest")
         with self.source.block(f"if {length}:"):
             self.source.add(f"end = pos + {length} - 1")
@@ -166,7 +184,7 @@ class DecoderWriter:
         if not nullable:
             self.source.add(f"{variable} = {self.struct(field.struct)}")
             return
-        flag = self.source.fresh("flag")
+        flag = self._number("flag")
         is_null = f"{flag} < 0"  # Kafka writes a nullable struct behind one signed byte: below zero is null.
         # Before a tagged struct the flag is a varint, which Kafka reads as signed.
         if self.version in field.tagged:
@@ -192,9 +210,8 @@ class DecoderWriter:
             if self.is_limited and self._is_array_of_ids(field):
                 self.source.add(f"ids += {count}")
             if field.element is not None and field.element.format:
-                unpack = self.source.bind("unpack_from", struct.unpack_from)
                 letter, width = field.element.format, MINIMUM_BYTES[field.element.name]
-                self.source.add(f"{variable} = {unpack}('>' + str({count}) + '{letter}', data, pos)")
+                self.source.add(f"{variable} = unpack_from('>' + str({count}) + '{letter}', data, pos)")
                 self.source.add(f"pos += {count} * {width}")
             else:
                 self._elements(variable, field, count)
@@ -230,7 +247,7 @@ class DecoderWriter:
                 self.source.add(f"raise TooManyItems(MAX_{left.upper()})")
 
     def _elements(self, variable: str, field: Field, count: str) -> None:
-        items = self.source.fresh("items")
+        items = self.source.fresh("items", "list[Any]")
         self.source.add(f"{items} = []")
         with self.source.block(f"for _ in range({count}):"):
             if field.struct is not None:
@@ -263,16 +280,32 @@ class DecoderWriter:
                 total += 1 if self.version in each.nullable else self._minimum_of_struct(each.struct)
         return total
 
-    def _tags(self, tagged: list[Field], variables: dict[str, str], others: list[int]) -> None:
+    def _tags_begin(self) -> str:
+        """Write the lines that read the number of tagged fields. Return its variable."""
+        count = self._number("tags")
+        self._first_byte(count)
+        return count
+
+    def _unknown_tags(self) -> None:
+        """Write the lines that skip the tagged fields of a struct that has none in any version."""
+        count = self._tags_begin()
+        with self.source.block(f"if {count}:"):  # There are rarely any.
+            self._further_bytes(count)
+            self._count_items(count)
+            self.source.add(f"pos = skip_tags(data, pos, size, {count})")
+
+    def _tags(
+        self, cls: type[Message], tagged: list[Field], variables: dict[str, str], others: list[int]
+    ) -> None:
         """Write the loop over tagged fields. Known tags set their variables, unknown tags are skipped.
 
         `others` are tags of other versions: these are refused, as in Kafka.
         """
         for each in tagged:
             variables[each.name] = self.source.fresh(each.name)
-            self.source.add(f"{variables[each.name]} = {self.source.literal(each.default)}")
-        count, tag, length, end = (self.source.fresh(stem) for stem in ("tags", "tag", "length", "tag_end"))
-        self._first_byte(count)
+            self.source.add(f"{variables[each.name]} = {self._default(cls, each)}")
+        count = self._tags_begin()
+        tag, length, end = (self._number(stem) for stem in ("tag", "length", "tag_end"))
         with self.source.block(f"if {count}:"):  # There are rarely any.
             self._further_bytes(count)
             self._count_items(count)

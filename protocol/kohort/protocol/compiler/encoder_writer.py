@@ -90,7 +90,7 @@ class EncoderWriter:
         """Return the expression for: the field differs from its default."""
         if field.default == ():  # Any empty sequence equals the default.
             return f"{value} is None or len({value})"
-        default = self.source.literal(field.default)
+        default = self.source.literal(field.default, f"{field.name}_default")
         if field.wire.name == "struct":  # Usually the default object itself: `is` is faster.
             return f"{value} is not {default} and {value} != {default}"
         return f"{value} != {default}"

@@ -13,8 +13,11 @@ class Source:
 
     def __init__(self, names: Mapping[str, object]) -> None:
         self.lines: list[str] = []
+        self.names = dict(names)
+        """The objects by the names that the lines have for them."""
+        self.variables: dict[str, str] = {}
+        """The type of each variable that `fresh` has named: `Any`, or what a caller said."""
         self._depth = 1
-        self._names = dict(names)
         self._counter = 0
 
     def add(self, line: str) -> None:
@@ -29,37 +32,41 @@ class Source:
         yield
         self._depth -= 1
 
-    def fresh(self, stem: str) -> str:
-        """Return a variable name that is not in use."""
+    def fresh(self, stem: str, kind: str = "Any") -> str:
+        """Return a variable name that is not in use. `kind` is the type that mypyc gives the variable."""
         self._counter += 1
-        return f"{stem}_{self._counter}"
+        name = f"{stem}_{self._counter}"
+        self.variables[name] = kind
+        return name
 
     def bind(self, stem: str, value: object) -> str:
         """Return the name of `value` in the generated code."""
-        for name, bound in self._names.items():
+        for name, bound in self.names.items():
             if bound is value:
                 return name
-        name = self.fresh(stem)
-        self._names[name] = value
+        name = stem
+        while name in self.names:
+            name += "_"
+        self.names[name] = value
         return name
 
-    def literal(self, value: object) -> str:
-        """Return an expression for a default: its literal if it is simple, else a bound name."""
+    def literal(self, value: object, stem: str) -> str:
+        """Return an expression for a default: its literal if it is simple, else a name bound to it."""
         if value is None or isinstance(value, int | float | str | bytes) or value == ():
             return repr(value)
-        return self.bind("default", value)
+        return self.bind(stem, value)
 
     def fixed(self, formats: str, method: str) -> str:
         """Return the name of a method of the big-endian `struct.Struct` of `formats`."""
         name = f"{method}_{formats.replace('?', 'T')}"
-        if name not in self._names:
-            self._names[name] = getattr(struct.Struct(">" + formats), method)
+        if name not in self.names:
+            self.names[name] = getattr(struct.Struct(">" + formats), method)
         return name
 
     def build(self, header: str, title: str) -> Callable[..., object]:
         """Compile and return the function `generated` with these lines as its body."""
         text = "\n".join([header, *self.lines])
-        scope = dict(self._names)
+        scope = dict(self.names)
         exec(compile(text, f"<{title}>", "exec"), scope)
         return cast("Callable[..., object]", scope["generated"])
 
