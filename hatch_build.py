@@ -6,6 +6,7 @@ beside its source, and Python prefers it. Decisions 0029 and 0034.
 
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -57,6 +58,8 @@ COMPILED = (
 
 No module with classes of msgspec's or enums is among them: metaclasses make those, which mypyc does not know.
 """
+READERS = "protocol/kohort/protocol/request_decoders/readers.py"
+"""What the decoders of requests read with, which are written at each build. Decision 0065."""
 PARTS = ("protocol", "client", "storage", "broker", "cli")
 TYPES = ("msgspec", "structlog", "trio")
 MYPY = (
@@ -99,20 +102,44 @@ def compile_into(target: Path, root: Path) -> list[Path]:
 
     The parts of the namespace have folders of their own, which mypyc does not follow: they are laid together.
     """
-    from mypyc.build import mypycify
-    from setuptools import Distribution
-
     shutil.rmtree(target, ignore_errors=True)
     for part in PARTS:
         shutil.copytree(root / part, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     modules = [path.partition("/")[2] for path in COMPILED]
+    extend(target, modules, "kohort", opt_level="3", debug_level="1")
+    # These are thousands of lines: -O3 and symbols for debuggers would take minutes and megabytes.
+    decoders = [READERS.partition("/")[2], *write_decoders(target)]
+    extend(target, decoders, "kohort_requests", opt_level="2", debug_level="0")
+    return sorted(each for each in target.rglob("*") if each.suffix in (".so", ".pyd"))
+
+
+def extend(target: Path, modules: list[str], group: str, *, opt_level: str, debug_level: str) -> None:
+    """Compile modules below `target` into a library with the group's name, and put extensions beside them."""
+    from mypyc.build import mypycify
+    from setuptools import Distribution
+
     with tempfile.TemporaryDirectory() as scrap, working_in(target):
-        extensions = mypycify([*MYPY, *modules], opt_level="3", group_name="kohort", target_dir=f"{scrap}/c")
+        extensions = mypycify(
+            [*MYPY, *modules],
+            group_name=group,
+            target_dir=f"{scrap}/c",
+            opt_level=opt_level,
+            debug_level=debug_level,
+        )
         command = Distribution({"name": "kohort", "ext_modules": extensions}).get_command_obj("build_ext")
         command.build_lib, command.build_temp = str(target), f"{scrap}/objects"
         command.ensure_finalized()
         command.run()
-    return sorted(each for each in target.rglob("*") if each.suffix in (".so", ".pyd"))
+
+
+def write_decoders(target: Path) -> list[str]:
+    """Write the modules of the decoders of requests into `target`. Return their paths in it."""
+    folder = Path("kohort/protocol/request_decoders")
+    before = set((target / folder).glob("*.py"))
+    command = [sys.executable, "-m", "kohort.protocol.request_decoders.module_writer", str(target / folder)]
+    path = os.pathsep.join((str(target), *filter(None, (os.environ.get("PYTHONPATH"),))))
+    subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": path})
+    return sorted(str(each.relative_to(target)) for each in set((target / folder).glob("*.py")) - before)
 
 
 @contextmanager

@@ -167,6 +167,18 @@ def test_the_image_has_compiled_modules_and_shows_it(image: Path) -> None:
     assert re.fullmatch(r"kohort \d+\.\d+\.\d+, compiled, Python 3\.\d+\.\d+\n", shown.stdout), shown.stderr
 
 
+def test_the_image_reads_frequent_requests_by_compiled_decoders(image: Path) -> None:
+    script = (
+        "from kohort.protocol.messages.produce import ProduceRequest\n"
+        "from kohort.protocol.request_decoders.produce import DECODERS, __file__\n"
+        "assert ProduceRequest.decoder(9) is DECODERS[9]\n"
+        "assert not __file__.endswith('.py')\n"
+    )
+    command = [str(image / "kohort" / "bin" / "python"), "-I", "-c", script]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert shown.returncode == 0, shown.stderr
+
+
 def test_the_image_serves(image: Path, tmp_path: Path) -> None:
     arguments = [
         "serve",

@@ -46,9 +46,9 @@ def _declare(
 
 
 def _compile_decoder(cls: type[Message], version: int) -> Decoder:
-    from kohort.protocol import compiler  # noqa: PLC0415  # Most processes use few messages.
+    from kohort.protocol import compiler, request_decoders  # noqa: PLC0415  # Most processes use few messages.
 
-    return compiler.decoder(cls, version)
+    return request_decoders.compiled_decoder(cls, version) or compiler.decoder(cls, version)
 
 
 def _compile_encoder(cls: type[Message], version: int) -> Encoder:
