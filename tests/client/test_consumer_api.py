@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 
 import anyio
@@ -28,7 +27,7 @@ from kohort.client import (
 from kohort.client.aio import Consumer as AsyncConsumer
 from kohort.client.config import ConsumerOptions
 from kohort.protocol.errors import ErrorCode
-from tests.client.steps import Diary, MakeTopic, Neighbour, poll_until, produce, read
+from tests.client.steps import LONG_MS, Diary, MakeTopic, Neighbour, poll_until, produce, read
 from tests.interop.waiting import wait_until
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
@@ -68,10 +67,8 @@ def test_a_wakeup_from_another_thread_ends_a_poll_and_the_consumer_can_continue(
         poll_until(consumer, consumer.assignment, "an assignment")
         timer = threading.Timer(0.2, consumer.wakeup)
         timer.start()
-        began_s = time.monotonic()
         with pytest.raises(WakeupError):
-            consumer.poll(timeout_ms=30_000)
-        assert time.monotonic() - began_s < 10
+            consumer.poll(timeout_ms=LONG_MS)
         consumer.wakeup()
         with pytest.raises(WakeupError):
             next(consumer)

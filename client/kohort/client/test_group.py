@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeVar
 
 import anyio
+import pytest
 
+from kohort.client import group
 from kohort.client.cluster import Cluster
 from kohort.client.config import consumer_config
 from kohort.client.consumer_metrics import ConsumerMetrics
@@ -23,6 +26,7 @@ from kohort.protocol.schema import Message
 
 M = TypeVar("M", bound=Message)
 GIVEN_ID = "c-1"
+NEVER, LONG_MS = math.inf, 3_600_000
 
 
 class SlowCoordinator(Cluster):
@@ -92,7 +96,8 @@ def closing(
                 await anyio.sleep(0)
             tasks.start_soon(answer)
             began_ms = monotonic_ms()
-            await task.leave("closes", 5_000, leave_group=leave_group)
+            with anyio.fail_after(60):
+                await task.leave("closes", LONG_MS, leave_group=leave_group)
             took_ms = monotonic_ms() - began_ms
             tasks.cancel_scope.cancel()
         return cluster.left(), took_ms
@@ -106,12 +111,12 @@ def test_a_member_closed_while_it_joins_leaves_with_its_id() -> None:
 
 
 def test_a_close_does_not_wait_forever_for_the_member_id() -> None:
-    left, took_ms = closing(4.0)
+    left, took_ms = closing(NEVER)
     assert left == []
-    assert MEMBER_ID_PATIENCE_MS <= took_ms < 3_000
+    assert took_ms >= MEMBER_ID_PATIENCE_MS
 
 
-def test_static_and_staying_members_do_not_wait_for_an_id() -> None:
-    for left, took_ms in (closing(2.0, group_instance_id="one"), closing(2.0, leave_group=False)):
-        assert left == []
-        assert took_ms < MEMBER_ID_PATIENCE_MS
+def test_static_and_staying_members_do_not_wait_for_an_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "MEMBER_ID_PATIENCE_MS", LONG_MS)
+    assert closing(NEVER, group_instance_id="one")[0] == []
+    assert closing(NEVER, leave_group=False)[0] == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -14,6 +13,7 @@ from kohort.client.blocking.producer import Delivery
 from kohort.client.producer import Delivery as AsyncDelivery
 
 NOWHERE = "127.0.0.1:1"
+LONG_MS = 3_600_000  # No test waits for it.
 
 
 @pytest.mark.parametrize(
@@ -30,12 +30,10 @@ def test_an_invalid_topic_name_is_refused_at_once(topic: str, message: str) -> N
         lambda producer: producer.send(topic, b""),
         lambda producer: producer.partitions_for(topic),
     )
-    with Producer(bootstrap_servers=NOWHERE) as producer:
+    with Producer(bootstrap_servers=NOWHERE, max_block_ms=LONG_MS) as producer:
         for call in calls:
-            began_s = time.monotonic()
             with pytest.raises((TypeError, ValueError), match=message):
                 call(producer)
-            assert time.monotonic() - began_s < 10
 
 
 def test_result_accepts_a_timeout_like_every_future() -> None:
