@@ -28,6 +28,7 @@ from kohort.client import (
     aio,
 )
 from tests.client.steps import MakeTopic, produce
+from tests.client.thread_ends import client_threads, wait_for_ends
 from tests.interop.waiting import wait_until
 
 
@@ -44,11 +45,6 @@ def drop(made: list[object]) -> None:
     ours = [each for each in warned if type(each.source).__module__.startswith("kohort.client")]
     texts = [str(each.message) for each in ours]
     assert sorted(each.partition("<")[2].removeprefix("aio.").split()[0] for each in texts) == sorted(names)
-
-
-def client_threads() -> set[threading.Thread]:
-    """Return the threads of clients. Those that an earlier test has left may end at any time."""
-    return {each for each in threading.enumerate() if each.name.startswith("kohort-")}
 
 
 def descriptors() -> int:
@@ -70,7 +66,27 @@ MAKERS: dict[str, Callable[[str, str], object]] = {
 def test_a_forgotten_client_warns_and_ends_its_thread(bootstrap: str, group: str, kind: str) -> None:
     before = client_threads()
     drop([MAKERS[kind](bootstrap, f"{group}-{kind[0]}")])
-    wait_until(lambda: client_threads() <= before, "the thread's end")
+    wait_for_ends(before)
+
+
+def test_a_thread_that_does_not_end_is_shown_with_its_tasks() -> None:
+    before, may_end = client_threads(), threading.Event()
+
+    async def wait_for_nothing() -> None:
+        while not may_end.is_set():
+            await asyncio.sleep(0.01)
+
+    stuck = threading.Thread(target=lambda: asyncio.run(wait_for_nothing()), name="kohort-stuck")
+    stuck.start()
+    try:
+        with pytest.raises(AssertionError) as caught:
+            wait_for_ends(before, within_s=0.2)
+    finally:
+        may_end.set()
+        stuck.join()
+    notes = "\n".join(caught.value.__notes__)
+    assert "thread kohort-stuck" in notes
+    assert "in wait_for_nothing" in notes
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts descriptors as Linux shows them")
@@ -126,7 +142,7 @@ def test_records_of_a_forgotten_producer_are_written(bootstrap: str, topic: Make
     for _ in range(10):
         Producer(bootstrap_servers=bootstrap, linger_ms=5_000).send(name, b"b")
     gc.collect()
-    wait_until(lambda: client_threads() <= before, "their end")
+    wait_for_ends(before)
     where = TopicPartition(name, 0)
     with Admin(bootstrap_servers=bootstrap) as admin:
         assert admin.list_offsets({where: LATEST})[where].offset == 11
@@ -142,7 +158,7 @@ def test_a_client_keeps_its_connection_alive(bootstrap: str, topic: MakeTopic) -
     del producer
     drop(made)
     drop(shared)
-    wait_until(lambda: client_threads() <= before, "their end")
+    wait_for_ends(before)
 
 
 def test_a_client_that_is_collected_in_a_thread_of_its_own_kind_ends(
@@ -153,7 +169,7 @@ def test_a_client_that_is_collected_in_a_thread_of_its_own_kind_ends(
     with Producer(bootstrap_servers=bootstrap) as producer:
         producer.send(name, b"x", on_delivery=lambda _: drop(made)).result(20)
         wait_until(lambda: not made, "the callback")
-    wait_until(lambda: client_threads() <= before, "their end")
+    wait_for_ends(before)
 
 
 def test_a_closed_client_warns_of_nothing(
