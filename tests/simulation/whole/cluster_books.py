@@ -1,5 +1,6 @@
 """What clients of a cluster are shown while its metadata change, and what may not be there."""
 
+from kohort.protocol.errors import ErrorCode
 from tests.simulation.whole.rules import Rules
 
 
@@ -20,3 +21,12 @@ class ClusterBooks(Rules):
         """See what is read of it. Raises: Violation."""
         lost = acknowledged - found
         self.hold("a topic that was made again has what was acknowledged", not lost, lost)
+
+    def came_late(self, code: ErrorCode) -> None:
+        """See what a batch is told that comes behind the end of its transaction. Raises: Violation."""
+        rule = "a batch behind its transaction's end is refused"
+        self.hold(rule, code is not ErrorCode.NONE, code)
+
+    def is_stable(self, stable: int, end: int) -> None:
+        """See the ends of a partition without open transactions, for both kinds of readers."""
+        self.hold("no transaction stays open behind its end", stable == end, (stable, end))

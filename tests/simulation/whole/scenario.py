@@ -35,6 +35,7 @@ from tests.simulation.whole.folder_faults import folders_fail
 from tests.simulation.whole.keeping import check as check_kept
 from tests.simulation.whole.keeping import keep
 from tests.simulation.whole.keeping import topics as topics_to_keep
+from tests.simulation.whole.late_batch import send_late
 from tests.simulation.whole.limits import Limits
 from tests.simulation.whole.onlooker import Onlooker
 from tests.simulation.whole.reached import counted
@@ -172,6 +173,7 @@ async def _run_cluster(
     mend_folders()
     await run.stop_writing()
     await Acts(world, cluster, books, TOPIC).play(shape.act)
+    await send_late(world, cluster, books.cluster)
     await run.end()
 
 
