@@ -47,6 +47,11 @@ def test_a_mutant_of_the_shards_order_is_caught_by_the_simulation() -> None:
     assert judge(BY_NAME["answers do not wait for the flush"]).rule is not None
 
 
+def test_a_mutant_of_transactions_is_caught() -> None:
+    mutant = BY_NAME["what is stable does not end before open transactions"]
+    assert judge(mutant, seeds=2).rule == "only what is committed is shown"
+
+
 def test_a_mutant_whose_module_has_moved_says_where_its_function_is() -> None:
     moved = Mutant("moved", Edit("kohort.broker.where_it_was", "WritableLog.sync", drop_call("sync")))
     with pytest.raises(

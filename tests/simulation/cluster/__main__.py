@@ -31,15 +31,13 @@ class Failure:
 def main() -> int:
     """Return 0 where everything held in every seed."""
     options = _options()
-    shape = Shape(faults_ms=options.seconds * 1_000, has_transactions=options.transactions or None)
+    shape = Shape(faults_ms=options.seconds * 1_000)
     seeds = range(options.first, options.first + options.seeds) if options.seed is None else [options.seed]
     outcomes: list[Outcome] = []
     began = time.perf_counter()
     for result in _results(seeds, partial(run_seed, shape=shape, trace=options.trace), options.jobs):
         if isinstance(result, Failure):
-            sizes = [f"--seconds {options.seconds}"] if shape.faults_ms != Shape().faults_ms else []
-            sizes += ["--transactions"] if options.transactions else []
-            size = f' ARGS="{" ".join(sizes)}"' if sizes else ""
+            size = f' ARGS="--seconds {options.seconds}"' if shape.faults_ms != Shape().faults_ms else ""
             again = f"to see it again: make sim-cluster SEED={result.seed}{size}"
             sys.stderr.write(f"{result.trace}\n\n{again}\n\n{result.reason}")
             return 1
@@ -79,7 +77,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at once")
     parser.add_argument("--seconds", type=int, default=90, help="of simulated time in which things go wrong")
-    parser.add_argument("--transactions", action="store_true", help="in every seed, not in every fourth")
     parser.add_argument("--trace", help="write what happened, line by line, to this file")
     return parser.parse_args()
 

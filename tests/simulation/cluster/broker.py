@@ -35,7 +35,6 @@ from tests.simulation.cluster.session import (
     name_of,
     partition_key,
 )
-from tests.simulation.cluster.transactions.parts import TransactionParts
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.world import World
@@ -134,9 +133,6 @@ class Broker(Session):
         self._balanced_ms = 0
         self.store = ModelStore(self, len(world.indexes), world.new_change_id)
         self._in_sync = ModelInSyncReplicas(self.store)
-        self.transactions: TransactionParts | None = None  # Where nobody uses any.
-        if world.state_index is not None:
-            self.transactions = TransactionParts(self, world.state_index, world.written)
         self.after(self.disk.sync_ms, self.register)
         for interval_ms, work in (
             (FETCH_MS, self._fetch_all),
@@ -231,8 +227,6 @@ class Broker(Session):
         else:
             return
         self.roles[index] = role
-        if self.transactions is not None and isinstance(role.core, Leadership):
-            self.transactions.begin(index, role.core)
         self.sync(index)
         self._moved(index, role)
 
@@ -254,8 +248,6 @@ class Broker(Session):
         if role is None:
             return
         self.disk.high_watermarks[index] = role.core.high_watermark
-        if self.transactions is not None:
-            self.transactions.end(index)
         for waiting in role.waiting:
             waiting.reply(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -309,8 +301,6 @@ class Broker(Session):
                 elif self.may_act:
                     self._acknowledge(index, role, waiting, found)
             role.waiting = still
-            if self.transactions is not None:
-                self.transactions.advanced(index)
 
     def _acknowledge(self, index: int, role: Role, waiting: Waiting, found: Acknowledgement) -> None:
         core = role.core
@@ -522,12 +512,6 @@ class Broker(Session):
         return is_drained(self.node_id, states, self.live_brokers())
 
     # -- clients ----------------------------------------------------------------------------------------
-
-    @property
-    def led_transactions(self) -> TransactionParts:
-        """What there is where the run has transactions."""
-        assert self.transactions is not None
-        return self.transactions
 
     def produce(self, index: int, value: int, reply: Callable[[Any], None]) -> None:
         """Append a record, with acks=all."""

@@ -12,10 +12,10 @@ WHOLE = Found(was_stopped=False, is_last_life=True, is_same_boot=True, is_synced
 
 
 class Record(NamedTuple):
-    """One record, by the epoch that it was written in; bytes are a batch of a transaction, or of its log."""
+    """One record, by the epoch that it was written in."""
 
     epoch: int
-    value: int | bytes
+    value: int
 
 
 class MemoryLog:

@@ -19,8 +19,6 @@ def judge(mutant: Mutant | None, seeds: int = SEEDS, module: str = MODULE) -> Ve
     """Return what a simulation says of the mutant; with None of the source as it is. Raises: Undecided."""
     first = 0 if mutant is None else mutant.first_seed
     command = [module, "--first", str(first), "--seeds", str(seeds)]
-    if mutant is not None and mutant.is_of_transactions:
-        command.append("--transactions")
     with mutated(mutant) as environment:
         return verdict_of(run(command, environment, PATIENCE_SECONDS))
 

@@ -3,24 +3,17 @@
 from tests.simulation.mutant import Edit, Mutant
 from tests.simulation.operations import (
     answer,
-    argument,
     assign,
     before_assignment,
     compare,
     drop_assignment,
-    drop_call,
     drop_element,
     drop_if,
     holds,
-    instead_of_call,
     replace,
     without,
 )
 
-COORDINATION = "kohort.broker.coordination"
-STORAGE = "kohort.storage"
-TRANSACTIONS = "kohort.broker.transactions"
-HANDLERS = "kohort.broker.handlers"
 CONTROLLER = "kohort.broker.controller"
 METADATA = "kohort.broker.metadata"
 REPLICATION = "kohort.broker.replication"
@@ -66,7 +59,7 @@ MUTANTS = (
     Mutant(
         "who is eligible outside the isr is overlooked",
         Edit(f"{REPLICATION}.leadership", "Leadership._advance", without("elr")),
-        first_seed=180,
+        first_seed=210,
     ),
     Mutant(
         "a follower believes the leader's high watermark",
@@ -245,77 +238,5 @@ MUTANTS = (
             "check_follower_read",
             replace("following.high_watermark", "following.log.log_end_offset"),
         ),
-    ),
-    # Transactions.
-    Mutant(
-        "a decision is followed before it is committed",
-        Edit(
-            f"{COORDINATION}.shard",
-            "Shard._carry_out",
-            instead_of_call("self._pending.append", "self._perform(decision.effects)", index=1),
-        ),
-        is_of_transactions=True,
-    ),
-    Mutant(
-        "who takes transactions over forgets the markers that are due",
-        Edit(
-            f"{TRANSACTIONS}.coordinator",
-            "TransactionCoordinator.loaded",
-            drop_call("effects.append", index=0),
-        ),
-        is_of_transactions=True,
-    ),
-    Mutant(
-        "who takes transactions over forgets when their time is up",
-        Edit(
-            f"{TRANSACTIONS}.coordinator",
-            "TransactionCoordinator.loaded",
-            drop_call("effects.append", index=1),
-        ),
-        is_of_transactions=True,
-    ),
-    Mutant(
-        "a marker for a leader that has moved is given up",
-        Edit(
-            f"{COORDINATION}.marker_sender",
-            "_EndingTransaction._written",
-            replace("code is ErrorCode.NONE", "code is not ErrorCode.CONCURRENT_TRANSACTIONS"),
-        ),
-        is_of_transactions=True,
-    ),
-    Mutant(
-        "a marker is told of before its replicas have it",
-        Edit(
-            f"{COORDINATION}.transaction_markers",
-            "MarkerWriter._append",
-            instead_of_call(
-                "request_commit",
-                "self._flusher.request_commit(partition, lambda error: None)\ncommitted(None)",
-            ),
-        ),
-        is_of_transactions=True,
-    ),
-    Mutant(
-        "readers of committed records see open transactions in a cluster",
-        Edit(f"{STORAGE}.writable_log", "WritableLog.last_stable_offset", drop_assignment("offset", index=1)),
-        is_of_transactions=True,
-    ),
-    Mutant(
-        "offsets of aborted transactions count",
-        Edit(
-            f"{COORDINATION}.shard",
-            "Shard._stage_transactional",
-            replace("write.end.is_commit", "True", index=1),
-        ),
-        is_of_transactions=True,
-    ),
-    Mutant(
-        "what a producer of old sends late is not asked about",
-        Edit(
-            f"{COORDINATION}.transaction_partitions",
-            "TransactionPartitions.verify",
-            argument("ask_coordinator", 1, "lambda code: answered(None)"),
-        ),
-        is_of_transactions=True,
     ),
 )

@@ -24,14 +24,6 @@ def test_what_must_hold_in_a_cluster_holds_whatever_goes_wrong(seed: int) -> Non
     assert outcome.checked["what was acknowledged survives"] > 500
 
 
-@pytest.mark.parametrize("seed", range(2_000, 2_003))
-def test_transactions_are_all_or_nothing_wherever_coordinators_and_leaders_move(seed: int) -> None:
-    outcome = World(seed, Shape(has_transactions=True)).run()
-    assert outcome.seen["leader elected"] > 5
-    assert outcome.seen["transaction committed"] > 20
-    assert outcome.checked["only what is committed is shown"] > 50
-
-
 def test_the_same_seed_gives_the_same_trace_to_the_byte(tmp_path: Path) -> None:
     traces = []
     for hash_seed in ("1", "2"):  # Another order of every set of strings.
@@ -47,11 +39,6 @@ def test_the_same_seed_gives_the_same_trace_to_the_byte(tmp_path: Path) -> None:
 def test_another_seed_gives_another_trace() -> None:
     shape = Shape(faults_ms=20_000)
     assert World(3, shape).run().trace_digest != World(4, shape).run().trace_digest
-
-
-def test_a_mutant_of_transactions_is_caught() -> None:
-    mutant = BY_NAME["readers of committed records see open transactions in a cluster"]
-    assert judge(mutant, seeds=2).rule == "only what is committed is shown"
 
 
 def test_a_mutant_of_the_high_watermark_is_caught() -> None:

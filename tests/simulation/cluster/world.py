@@ -21,7 +21,6 @@ from tests.simulation.cluster.etcd import Entry, Etcd, Event, Transaction
 from tests.simulation.cluster.faults import Faults
 from tests.simulation.cluster.links import Links
 from tests.simulation.cluster.session import TTL_MS, Session, broker_key, partition_key, rules_key
-from tests.simulation.cluster.transactions.ensemble import Ensemble
 from tests.simulation.log_lines import log_lines
 from tests.simulation.schedule import START_MS, Schedule
 
@@ -40,10 +39,6 @@ TOPICS = (
     (3, TopicRules(min_insync_replicas=1, unclean_leader_election=True)),
 )
 """Replication factor and rules of each partition's topic."""
-STATE_TOPIC = (3, TopicRules(min_insync_replicas=2))
-"""The same of `__transaction_state`, and of `__consumer_offsets`."""
-WRITTEN = (0, 2)
-SEEDS_PER_TRANSACTIONAL = 4
 SEEDS_PER_CHANGE_OF_MIND, FIRST_CHANGE_OF_MIND = 8, 5
 
 
@@ -53,8 +48,6 @@ class Shape:
 
     brokers: int = 5
     faults_ms: int = 90_000
-    has_transactions: bool | None = None
-    """None: in every fourth seed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +78,11 @@ class World:
         self.lag_ms = self.random.choice(LAGS_MS)
         self.node_ids = list(range(1, shape.brokers + 1))
         self.disks = {each: self._new_disk() for each in self.node_ids}
-        self.topics: tuple[tuple[int, TopicRules], ...] = TOPICS
-        self.state_index: int | None = None  # Where transactions are coordinated, and behind it groups.
-        self.written = WRITTEN
-        """Which partitions are written to in transactions, too."""
-        has_transactions = shape.has_transactions
-        if has_transactions or (has_transactions is None and seed % SEEDS_PER_TRANSACTIONAL == 0):
-            self.state_index = len(TOPICS)
-            self.topics = (*TOPICS, STATE_TOPIC, STATE_TOPIC)
         self.changes_minds = seed % SEEDS_PER_CHANGE_OF_MIND == FIRST_CHANGE_OF_MIND
         """Whether moves are taken back while one who was added leads, which is rare by chance."""
         self.on_joining: Callable[[Broker, int], None] = lambda leader, node_id: None
         """Called where a leader is about to ask for a follower in the ISR."""
-        self.plain = list(range(len(TOPICS)))
-        """Which partitions somebody writes to and reads without transactions."""
-        self.indexes = list(range(len(self.topics)))
+        self.indexes = list(range(len(TOPICS)))
         self.topic_ids = {index: UUID(int=1_000 + index) for index in self.indexes}
         self.brokers: dict[int, Broker] = {}
         self._values = 0
@@ -109,7 +92,6 @@ class World:
         self._lost_disk = self._new_disk()
         self._rates = {each: 0.95 + self.random.random() / 10 for each in self.node_ids}
         Session.lives = 0
-        self.transactions = Ensemble(self, Random(seed)) if self.state_index is not None else None
 
     def _new_disk(self) -> Disk:
         return Disk(self.new_directory_id())
@@ -123,11 +105,9 @@ class World:
         self._create_topics()
         for node_id in self.node_ids:
             self._start(node_id)
-        producers = [Producer(self, index) for index in self.plain]
-        for index in self.plain:
+        producers = [Producer(self, index) for index in self.indexes]
+        for index in self.indexes:
             Consumer(self, index)
-        if self.transactions is not None:
-            self.transactions.begin()
         faults = Faults(self)
         self.schedule.run_until(START_MS + self.shape.faults_ms)
         faults.stop()
@@ -154,7 +134,7 @@ class World:
 
     def _create_topics(self) -> None:
         usable = [UsableBroker(each, f"rack-{each % 3}") for each in self.node_ids]
-        for index, (factor, rules) in enumerate(self.topics):
+        for index, (factor, rules) in enumerate(TOPICS):
             replicas = place(usable, 1, factor, self.random.randrange)[0]
             directories = tuple(self.disks[each].directory_id for each in replicas)
             state = PartitionState(index, NO_LEADER, 0, replicas, replicas, directories=directories)
@@ -287,7 +267,7 @@ class World:
         for disk in self.disks.values():
             disk.sync_ms = 2
         for index in self.indexes:
-            rules = self.topics[index][1]
+            rules = TOPICS[index][1]
             self.etcd.transact(Transaction(puts={rules_key(index): rules}))
 
     def _settle(self, producers: list[Producer]) -> int:
@@ -302,8 +282,6 @@ class World:
         settled_ms = self.schedule.time_ms - began_ms
         self._take_records("after the faults every partition takes records", producers)
         self._go_on_without_one(producers)
-        if self.transactions is not None:
-            self.transactions.check()
         self._check_logs(producers)
         return settled_ms
 

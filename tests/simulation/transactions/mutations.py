@@ -6,6 +6,7 @@ from tests.simulation.operations import (
     argument,
     assign,
     compare,
+    drop_assignment,
     drop_call,
     drop_element,
     drop_if,
@@ -194,6 +195,20 @@ MUTANTS = (
     Mutant(
         "who writes nothing for long is forgotten within a transaction",
         Edit(f"{STORAGE}.producers", "ProducerStateTable._expired", without("transaction_first_offset")),
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "what is stable does not end before open transactions",
+        Edit(f"{STORAGE}.writable_log", "WritableLog.last_stable_offset", drop_assignment("offset", index=1)),
+        is_of_transactions=True,
+    ),
+    Mutant(
+        "a shard counts offsets of aborted transactions",
+        Edit(
+            f"{COORDINATION}.shard",
+            "Shard._stage_transactional",
+            replace("write.end.is_commit", "True", index=1),
+        ),
         is_of_transactions=True,
     ),
 )

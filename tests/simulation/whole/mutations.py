@@ -3,9 +3,18 @@
 from tests.simulation.cluster.mutations import MUTANTS as OF_CLUSTERS
 from tests.simulation.mutant import Edit, Mutant
 from tests.simulation.mutations import MUTANTS as OF_ONE_BROKER
-from tests.simulation.operations import answer, argument, drop_call, drop_if, replace, returns
+from tests.simulation.operations import (
+    answer,
+    argument,
+    drop_call,
+    drop_if,
+    instead_of_call,
+    replace,
+    returns,
+)
 from tests.simulation.replicas.mutations import MUTANTS as OF_REPLICAS
 
+COORDINATION = "kohort.broker.coordination"
 HANDLERS = "kohort.broker.handlers.data"
 TRANSACTIONS = "kohort.broker.transactions"
 SHARED = {each.name: each for each in (*OF_ONE_BROKER, *OF_CLUSTERS, *OF_REPLICAS)}
@@ -94,5 +103,23 @@ MUTANTS = (
                 " or (is_newest and not known.state.is_prepared)",
             ),
         ),
+    ),
+    WholeMutant(
+        "a decision is followed before it is committed",
+        Edit(
+            f"{COORDINATION}.shard",
+            "Shard._carry_out",
+            instead_of_call("self._pending.append", "self._perform(decision.effects)", index=1),
+        ),
+        first_seed=1,
+    ),
+    WholeMutant(
+        "what a producer of old sends late is not asked about",
+        Edit(
+            f"{COORDINATION}.transaction_partitions",
+            "TransactionPartitions.verify",
+            argument("ask_coordinator", 1, "lambda code: answered(None)"),
+        ),
+        act="times",
     ),
 )
