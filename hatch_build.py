@@ -106,11 +106,20 @@ def compile_into(target: Path, root: Path) -> list[Path]:
     for part in PARTS:
         shutil.copytree(root / part, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     modules = [path.partition("/")[2] for path in COMPILED]
-    extend(target, modules, "kohort", opt_level="3", debug_level="1")
-    # These are thousands of lines: -O3 and symbols for debuggers would take minutes and megabytes.
     decoders = [READERS.partition("/")[2], *write_decoders(target)]
-    extend(target, decoders, "kohort_requests", opt_level="2", debug_level="0")
+    with subprocess.Popen([sys.executable, __file__, str(target), *decoders]) as beside:
+        extend(target, modules, "kohort", opt_level="3", debug_level="1")
+    if beside.returncode:
+        raise RuntimeError("the decoders of requests can't be compiled: see above")
     return sorted(each for each in target.rglob("*") if each.suffix in (".so", ".pyd"))
+
+
+def compile_decoders(target: Path, modules: list[str]) -> None:
+    """Compile the decoders of requests below `target`, thousands of lines.
+
+    -O3 and symbols for debuggers would take minutes and megabytes.
+    """
+    extend(target, modules, "kohort_requests", opt_level="2", debug_level="0")
 
 
 def extend(target: Path, modules: list[str], group: str, *, opt_level: str, debug_level: str) -> None:
@@ -120,7 +129,7 @@ def extend(target: Path, modules: list[str], group: str, *, opt_level: str, debu
 
     with tempfile.TemporaryDirectory() as scrap, working_in(target):
         extensions = mypycify(
-            [*MYPY, *modules],
+            [*MYPY, f"--cache-dir={scrap}/cache", *modules],
             group_name=group,
             target_dir=f"{scrap}/c",
             opt_level=opt_level,
@@ -153,6 +162,10 @@ def working_in(folder: Path) -> Iterator[None]:
         os.chdir(before)
 
 
-if __name__ == "__main__":  # As `make compiled` does, to test what came of it.
-    for each in compile_into(Path(sys.argv[1]).resolve(), Path(__file__).parent):
-        print(each)
+if __name__ == "__main__":  # `make compiled` does it; `compile_into` names modules.
+    folder, *decoders = sys.argv[1:]
+    if decoders:
+        compile_decoders(Path(folder), decoders)
+    else:
+        for each in compile_into(Path(folder).resolve(), Path(__file__).parent):
+            print(each)
