@@ -28,6 +28,7 @@ LOGS = ROOT / "build" / "nightly"
 PYTEST = f"{shlex.quote(sys.executable)} -m pytest"
 REPEATED = (  # Where `tests.repetitions` is asked.
     "tests/simulation/whole/test_same_run.py",
+    "protocol/kohort/protocol/request_decoders/test_request_decoders.py",
     "protocol/kohort/protocol/test_codec.py",
     "cli/kohort/cli/test_wire_frames.py",
     "client/kohort/client/test_columns.py",

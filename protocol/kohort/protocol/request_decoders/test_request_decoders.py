@@ -12,7 +12,7 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kohort.protocol import request_decoders
@@ -36,11 +36,7 @@ REQUESTS = tuple(map(request_of, request_decoders.APIS))
 
 every_request = pytest.mark.parametrize("cls", REQUESTS, ids=lambda cls: cls.__name__)
 randoms = st.randoms(use_true_random=False)
-few = settings(
-    max_examples=repetitions(5, by_night=200),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+few = settings(max_examples=repetitions(5, by_night=200))
 _interpreted: dict[type[Message], dict[int, Decoder]] = {}
 
 
