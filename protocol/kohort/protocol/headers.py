@@ -9,7 +9,7 @@ from kohort.protocol.declaring import message
 from kohort.protocol.errors import WireError
 from kohort.protocol.framing import LENGTH_BYTES, Frame
 from kohort.protocol.schema import Int16, Int32, Message, NullableString, field
-from kohort.protocol.varint import read_uvarint
+from kohort.protocol.varint import read_uvarint, skip_tags
 
 API_VERSIONS_KEY = 18
 CORRELATION_ID_BYTES = 4
@@ -67,10 +67,8 @@ def response_body(frame: Frame, header_version: int) -> Frame:
         return frame[position:]
     try:
         count, position = read_uvarint(frame, position)
-        for _ in range(count):
-            _, position = read_uvarint(frame, position)
-            size, position = read_uvarint(frame, position)
-            position += size
+        if count:
+            position = skip_tags(frame, position, count)
     except IndexError:
         raise WireError("a response header is cut short") from None
     return frame[position:]

@@ -49,15 +49,12 @@ def read_uvarint(data: bytes | bytearray | memoryview, position: int) -> tuple[i
     return read_uvarint_rest(data, position + 1, first)
 
 
-def skip_tags(data: bytes | bytearray | memoryview, position: int, size: int, count: int) -> int:
-    """Return the position behind `count` tagged fields of `size` bytes of data, which are unknown.
-
-    Raises: WireError, IndexError where the data ends.
-    """
+def skip_tags(data: bytes | bytearray | memoryview, position: int, count: int) -> int:
+    """Return the position behind `count` tagged fields. Raises: WireError, IndexError where the data ends."""
     for _ in range(count):
         _, position = read_uvarint(data, position)
         length, position = read_uvarint(data, position)
-        if position + length > size:
+        if position + length > len(data):
             raise IndexError(f"the end of the bytes before a length of {length}")
         position += length
     return position

@@ -14,7 +14,7 @@ from kohort.protocol.limits import MAX_ITEMS
 from kohort.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kohort.protocol.registry import APIS, Api, api_of
 from kohort.protocol.schema import Decoder
-from kohort.protocol.varint import read_uvarint, read_uvarint_rest
+from kohort.protocol.varint import read_uvarint, skip_tags
 
 HEADER = struct.Struct(">iih")  # API key and version as one number, by which `FORMS` has them.
 FETCH_KEY = 1  # Its answers contain records or ranges of files: they are counted at once.
@@ -78,20 +78,9 @@ def unsupported_version() -> ApiVersionsResponse:
 def skip_tagged_fields(frame: Frame, position: int) -> int:
     """Return where the body begins behind the tagged fields of a flexible header. Raises: WireError."""
     try:
-        count = frame[position]
-        position += 1
-        return position if not count else _skip_each(frame, position, count)
-    except IndexError:
-        raise WireError("a request header that is cut off") from None
-
-
-def _skip_each(frame: Frame, position: int, count: int) -> int:
-    if count > 127:
-        count, position = read_uvarint_rest(frame, position, count)
+        count, position = read_uvarint(frame, position)
         if count > MAX_ITEMS:
             raise WireError(f"a request header of {count} tagged fields; the limit is {MAX_ITEMS}")
-    for _ in range(count):
-        _, position = read_uvarint(frame, position)
-        size, position = read_uvarint(frame, position)
-        position += size
-    return position
+        return skip_tags(frame, position, count)
+    except IndexError:
+        raise WireError("a request header that is cut off") from None

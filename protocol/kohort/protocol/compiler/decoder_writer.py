@@ -292,7 +292,7 @@ class DecoderWriter:
         with self.source.block(f"if {count}:"):  # There are rarely any.
             self._further_bytes(count)
             self._count_items(count)
-            self.source.add(f"pos = skip_tags(data, pos, size, {count})")
+            self.source.add(f"pos = skip_tags(data, pos, {count})")
 
     def _tags(
         self, cls: type[Message], tagged: list[Field], variables: dict[str, str], others: list[int]
