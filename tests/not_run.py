@@ -42,7 +42,7 @@ class NotRun:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Add the tests to those that failed, which pytest has written by now."""
+        """Add the tests that did not run to the failed tests, which pytest has already written."""
         if self._crashed and session.config.cache is not None:
             failed = session.config.cache.get(LAST_FAILED, {})
             session.config.cache.set(LAST_FAILED, failed | dict.fromkeys(self._waiting, True))

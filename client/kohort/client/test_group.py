@@ -23,10 +23,11 @@ from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kohort.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kohort.protocol.schema import Message
+from tests.client.steps import LONG_MS
 
 M = TypeVar("M", bound=Message)
 GIVEN_ID = "c-1"
-NEVER, LONG_MS = math.inf, 3_600_000
+NEVER = math.inf
 
 
 class SlowCoordinator(Cluster):

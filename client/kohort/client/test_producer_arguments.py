@@ -11,9 +11,9 @@ from kohort.client import Producer, RequestTimeoutError, TransactionStateError, 
 from kohort.client.batch import Batch
 from kohort.client.blocking.producer import Delivery
 from kohort.client.producer import Delivery as AsyncDelivery
+from tests.client.steps import LONG_MS
 
 NOWHERE = "127.0.0.1:1"
-LONG_MS = 3_600_000  # No test waits for it.
 
 
 @pytest.mark.parametrize(

@@ -85,8 +85,8 @@ class OpenTransactions:
     ) -> list[Standing]:
         """Take the last stable offsets and the ends; return the partitions that have now stood for long.
 
-        Those that were told (`tell`) are left out. A partition stays as it was if one of its two offsets is
-        unknown. One that is not `asked` about any more, since no group reads it, is forgotten.
+        Partitions that `tell` was given are left out. A partition keeps its state while one of its offsets is
+        unknown. A partition that is not in `asked` is forgotten: no group reads it any more.
         """
         for where in [each for each in self._known if each not in asked]:
             del self._known[where]

@@ -310,7 +310,7 @@ class Watched:
     ) -> list[Standing]:
         """Take last stable offsets of all `asked` partitions that are known.
 
-        Return the partitions whose offset has not moved for long, and that were not told.
+        Return the partitions whose offset has not moved for long, apart from those of `tell_standing`.
         """
         with self.lock:
             return self.transactions.look(stable, self.facts.ends, self.brokers_now_ms(), asked)

@@ -114,7 +114,7 @@ MUTANTS = (
         first_seed=1,
     ),
     WholeMutant(
-        "what a producer of old sends late is not asked about",
+        "a late batch of an older producer is not verified",
         Edit(
             f"{COORDINATION}.transaction_partitions",
             "TransactionPartitions.verify",

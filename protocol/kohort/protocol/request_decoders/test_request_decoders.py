@@ -1,4 +1,4 @@
-"""Typed decoders and those that are written at run time: they read the same, and refuse the same.
+"""Compares the typed decoders with the decoders that are written at run time.
 
 In a clone the typed modules run interpreted here; `make compiled` runs these tests over the compiled ones.
 """
@@ -60,7 +60,7 @@ def outcome(decode: Decoder, data: bytes | bytearray | memoryview, *, exact: boo
 
 
 def check_equal(cls: type[Message], version: int, data: bytes) -> Message | str:
-    """Check that both decoders find the same in `data`. Return what it is."""
+    """Check that both decoders return the same message, or raise the same error. Return it."""
     for exact in (False, True):
         found = outcome(typed_decoders(cls)[version], data, exact=exact)
         assert found == outcome(decoder_of_buffers(cls, version), data, exact=exact)

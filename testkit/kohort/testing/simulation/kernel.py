@@ -32,7 +32,7 @@ STEP_NS_MIN, STEP_NS_MAX = 1_000, 40_000  # How long one step of a busy process 
 STEP_NS_SPAN = STEP_NS_MAX - STEP_NS_MIN
 START_WALL_NS = 1_700_000_000 * SECOND  # The wall time at which every run starts.
 ACTIONS_PER_COLLECTION = 2_000
-VIRTUAL_SECONDS_MAX = 3_600.0  # Timers of a broker never end by themselves: a longer wait is in vain.
+WAIT_SECONDS_MAX = 3_600.0  # Of virtual time. Timers of a broker never end, so a run needs a bound.
 ACTIONS_MAX = 5_000_000  # A run with more of them spins: three brokers need 200,000 for 160 s.
 COLLECTIONS_PER_WHOLE = 10  # The others leave alone what has outlived two of them.
 
@@ -133,7 +133,7 @@ class Kernel:
         """Add to the trace what happens now, and the bytes that it carries."""
         self.trace.note(self.time_ns, event, data)
 
-    def run(self, until: Callable[[], object], seconds_max: float = VIRTUAL_SECONDS_MAX) -> None:
+    def run(self, until: Callable[[], object], seconds_max: float = WAIT_SECONDS_MAX) -> None:
         """Go on until `until` returns something true. Raises: SimulationStuck, also after `seconds_max`."""
         end_ns = self.time_ns + seconds_max * SECOND
         with self._running(until, end_ns):
