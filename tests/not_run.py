@@ -1,4 +1,7 @@
-"""Tests that a run has not reached, since a worker of pytest-xdist ended before its time, count as failed."""
+"""Tests that a run has not reached, since a worker of pytest-xdist ended before its time, count as failed.
+
+Nothing else is a reason, but for Ctrl-C and `--maxfail`: there somebody wanted the run to end.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ class NotRun:
 
     def __init__(self) -> None:
         self._waiting: dict[str, None] = {}
-        self._crashed = False
+        self._is_interrupted = False
         self._crashed_tests: list[str] = []
 
     @pytest.hookimpl(optionalhook=True)
@@ -34,23 +37,26 @@ class NotRun:
         if report.when == BY_XDIST:
             self._crashed_tests.append(report.nodeid)
 
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, error: object) -> None:
-        """The error is None at the end of a run."""
-        if error not in (None, "keyboard-interrupt"):
-            self._crashed = True
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Ctrl-C, or the end of a run for another reason, which is `Session.Interrupted`."""
+        self._is_interrupted = excinfo.type is KeyboardInterrupt
+
+    def _has_unreached(self, config: pytest.Config) -> bool:
+        return bool(self._waiting) and not (self._is_interrupted or config.getoption("maxfail"))
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Add the tests that did not run to the failed tests, which pytest has already written."""
-        if self._crashed and session.config.cache is not None:
+        if self._has_unreached(session.config) and session.config.cache is not None:
             failed = session.config.cache.get(LAST_FAILED, {})
             session.config.cache.set(LAST_FAILED, failed | dict.fromkeys(self._waiting, True))
             session.config.cache.set(CRASHED, self._crashed_tests)
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter, config: pytest.Config
+    ) -> None:
         """Say how many there are."""
-        if self._crashed and self._waiting:
+        if self._has_unreached(config):
             count = len(self._waiting)
             terminalreporter.write_line(f"a worker crashed: {count} tests did not run and count as failed")
 

@@ -135,13 +135,60 @@ def test_pytest_stores_the_failed_tests(pytester: pytest.Pytester) -> None:
     assert last_failed(path) == ["test_it.py::test_bad"]
 
 
-def options_of_make() -> list[str]:
-    """Return the options that `make test` gives pytest, for one worker and with less patience."""
+def options_of_make(seconds: int = 1) -> list[str]:
+    """Return the options that `make test` gives pytest, for one worker, and with that patience for a test."""
     shown = ["make", "--dry-run", "test", "WORKERS=1", "TESTS=none", "ARGS="]
     said = subprocess.run(shown, check=True, cwd=ROOT, capture_output=True, text=True).stdout
     command = next(each for each in said.splitlines() if " -m pytest " in each)
     options = command.partition(" -m pytest ")[2].removesuffix(" none")
-    return shlex.split(options.replace("faulthandler_timeout=300", "faulthandler_timeout=1"))
+    return shlex.split(options.replace("faulthandler_timeout=300", f"faulthandler_timeout={seconds}"))
+
+
+FAILING_HOOK = """
+import os
+
+def pytest_runtest_logfinish(nodeid):
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        raise OSError("disk full")
+"""
+INTERRUPTED_WORKER = """
+import os, signal
+
+def test_that_interrupts_its_worker():
+    os.kill(os.getpid(), signal.SIGINT)
+
+def test_that_never_runs():
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("hook", "tests"),
+    [(FAILING_HOOK, "def test_one(): pass\ndef test_that_never_runs(): pass"), ("", INTERRUPTED_WORKER)],
+    ids=["error", "interrupt"],
+)
+def test_tests_that_a_worker_did_not_reach_have_failed_whatever_ended_it(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, hook: str, tests: str
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.makeconftest(hook)
+    pytester.makepyfile(test_it=tests)
+    done = pytester.runpytest_subprocess(*options_of_make(seconds=300), "-p", "tests.not_run", timeout=120)
+    assert done.ret not in {0, 1}
+    path = pytester.path / ".pytest_cache" / "v" / "cache"
+    assert "test_it.py::test_that_never_runs" in last_failed(path / "lastfailed")
+    assert (path / "crashed").exists()
+
+
+def test_who_stops_at_the_first_failure_has_no_tests_that_failed_behind_it(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.makepyfile(test_it="def test_bad(): assert False\ndef test_behind(): pass")
+    pytester.runpytest_subprocess(*options_of_make(seconds=300), "-x", "-p", "tests.not_run", timeout=120)
+    path = pytester.path / ".pytest_cache" / "v" / "cache"
+    assert last_failed(path / "lastfailed") == ["test_it.py::test_bad"]
+    assert not (path / "crashed").exists()
 
 
 def test_a_test_that_hangs_ends_the_run_and_what_has_not_run_has_failed(
