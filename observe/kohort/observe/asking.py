@@ -78,9 +78,11 @@ class Asker:
     def _ask_transactions(self, leaders: Mapping[tuple[str, int], int]) -> None:
         """Ask for last stable offsets, and for the transactions that hold those that do not move."""
         watched, questions = self._watched, self._questions
-        places = [each for each in watched.places() if each[0] != GROUPS_TOPIC]
+        with watched.lock:  # While groups are read again, they seem to read nothing.
+            knows_all_groups = watched.facts.knows_all_groups
+            places = [each for each in watched.places() if each[0] != GROUPS_TOPIC]
         stable = questions.ends(places, leaders, committed_only=True)
-        standing = watched.note_stable(stable, frozenset(places))
+        standing = watched.note_stable(stable, frozenset(places) if knows_all_groups else None)
         if not standing:
             return
         opened = questions.open_transactions(leaders)

@@ -105,6 +105,41 @@ def test_a_partition_that_no_group_reads_any_more_does_not_stand() -> None:
     assert [each.partition for each in found.transactions.standing] == [1]
 
 
+def test_a_transaction_that_stands_is_told_once_while_groups_are_read_again(store: Store) -> None:
+    now_ms = NOW
+    found = Watched(lambda: now_ms, 10.0)
+    found.status.cluster_id = "c"
+    admin, stopping = FakeAdmin(), Event()
+    admin.leaders = {"t": [1], "__transaction_state": [1]}
+    admin.stable = {"t": 40}
+    pace = Pace(1e6, stopping)
+    questions = ClusterQuestions(admin, pace, lambda: now_ms)  # type: ignore[arg-type]  # It has what is called.
+    asker = Asker(found, questions, pace, Limits(), stopping)
+
+    def ask(*steps: int) -> None:
+        nonlocal now_ms
+        for step in range(*steps):
+            now_ms = NOW + step * 10_000
+            asker.ask()
+
+    def read_all() -> None:
+        found.records.group("g").commit("t", 0, 40, NOW)
+        found.caught_up()
+
+    read_all()
+    ask(0, 25)
+    found.save(store)
+    found.begin_anew(store)
+    ask(25, 31)
+    read_all()
+    ask(31, 55)
+    found.save(store)
+    assert len([each for each in store.events("c", "g") if isinstance(each, TransactionStands)]) == 1
+    found.records.group("g").drop([("t", 0)])
+    ask(55, 61)
+    assert found.transactions.standing == ()
+
+
 def standing_after(admin: FakeAdmin, meanwhile: Callable[[], None]) -> TransactionStands | None:
     """Return what is told of the group at t-0, whose last stable offset stands at 40.
 

@@ -80,16 +80,12 @@ class OpenTransactions:
         """The partitions whose last stable offset is before the end of the log."""
         return tuple(self._known.values())
 
-    def look(
-        self, stable: Ends, ends: Ends, now_ms: int, asked: Container[tuple[str, int]]
-    ) -> list[Standing]:
+    def look(self, stable: Ends, ends: Ends, now_ms: int) -> list[Standing]:
         """Take the last stable offsets and the ends; return the partitions that have now stood for long.
 
         Partitions that `tell` was given are left out. A partition keeps its state while one of its offsets is
-        unknown. A partition that is not in `asked` is forgotten: no group reads it any more.
+        unknown.
         """
-        for where in [each for each in self._known if each not in asked]:
-            del self._known[where]
         for topic, partitions in stable.items():
             for partition, offset in partitions.items():
                 end = ends.get(topic, {}).get(partition)
@@ -108,6 +104,11 @@ class OpenTransactions:
     def tell(self, standing: Iterable[Standing]) -> None:
         """Note that these are told."""
         self._told |= {each[:3] for each in standing}
+
+    def keep_only(self, partitions: Container[tuple[str, int]]) -> None:
+        """Forget all other partitions: no group reads them any more."""
+        for where in [each for each in self._known if each not in partitions]:
+            del self._known[where]
 
     def forget(self, topics: Container[str]) -> None:
         """Forget these topics: they are gone, or were made anew."""

@@ -1,7 +1,7 @@
 """One cluster as it is watched: what its threads share, and what is stored of it."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from threading import RLock
 from uuid import UUID
 
@@ -306,14 +306,16 @@ class Watched:
                 self.samples.want(group_id)
 
     def note_stable(
-        self, stable: Mapping[str, Mapping[int, int]], asked: Collection[tuple[str, int]]
+        self, stable: Mapping[str, Mapping[int, int]], read: Container[tuple[str, int]] | None
     ) -> list[Standing]:
-        """Take last stable offsets of all `asked` partitions that are known.
+        """Take last stable offsets. `read` has all partitions that groups read, None where not all are known.
 
         Return the partitions whose offset has not moved for long, apart from those of `tell_standing`.
         """
         with self.lock:
-            return self.transactions.look(stable, self.facts.ends, self.brokers_now_ms(), asked)
+            if read is not None:
+                self.transactions.keep_only(read)
+            return self.transactions.look(stable, self.facts.ends, self.brokers_now_ms())
 
     def tell_standing(self, standing: Collection[Standing], opened: Opened | None) -> None:
         """Give each group that waits at one of these offsets an event.
